@@ -61,8 +61,9 @@ if "xla_gpu_enable_cublaslt" not in _flags and _flags[:2] in ("", "--"):
   _flags = f"{_flags} --xla_gpu_enable_cublaslt=true".strip()
   os.environ["XLA_FLAGS"] = _flags
 
-# Modules of the public names. Imported when a name is first used, because they
-# import TensorFlow.
+# Modules of the public names, which are imported when a name is first used,
+# because they import TensorFlow. Type checkers and editors read the imports
+# above, which a test compares.
 _MODULES = {
   "BertConfig": "model_config",
   "BertModel": "modeling",
@@ -88,15 +89,6 @@ _MODULES = {
   "download": "hub.download",
   "load": "inference.predictor",
 }
-# Public names that need no Keras backend.
-_WITHOUT_KERAS = (
-  "DataProcessor",
-  "ExtractionConfig",
-  "FullTokenizer",
-  "InputExample",
-  "ScoringConfig",
-  "download",
-)
 
 __all__ = [*_MODULES, "__version__"]
 
@@ -105,10 +97,9 @@ def __getattr__(name: str) -> Any:
   """Imports the module of a public name and returns its value."""
   if name not in _MODULES:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-  if name not in _WITHOUT_KERAS:
-    from bert_tf.kernels import backend
+  from bert_tf.kernels import backend
 
-    backend.check_installed()
+  backend.check_installed()
   return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 

@@ -11,14 +11,12 @@ from bert_tf.files import errors
 from bert_tf.layers import lora, mixed_precision
 
 GLOBAL_STEP = "global_step"
-# Seconds of training, which older versions kept in runs with train_minutes.
-TRAIN_SECONDS = "train_seconds"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
 # Files store training state that the original lacks under this scope. Loaders
 # such as transformers' skip names with a part `global_step`, but fail on names
 # that they do not know. The slots of other optimizers have the scope in memory
-# too, and older versions of this project wrote files without it.
+# too.
 STATE_SCOPE = f"{GLOBAL_STEP}/"
 
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
@@ -55,8 +53,7 @@ def is_slot(name: str) -> bool:
 
 
 def _is_own_state(name: str) -> bool:
-  names = (TRAIN_SECONDS, *mixed_precision.STATE)
-  return name in names or name.endswith(lora.STATE_SUFFIXES)
+  return name in mixed_precision.STATE or name.endswith(lora.STATE_SUFFIXES)
 
 
 def to_key(name: str) -> str:

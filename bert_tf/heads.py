@@ -242,8 +242,6 @@ class HeadModel(modeling.PretrainedModel):
   """BertModel, as `bert`, with the head of a task."""
 
   heads: ClassVar[tuple[Head, ...]]
-  # Features that `call` needs besides those of BertModel.
-  more_inputs: ClassVar[tuple[str, ...]] = ()
   # Whether the head reads one vector for each input, not for each position.
   reads_pooled_output: ClassVar[bool] = True
 
@@ -252,6 +250,7 @@ class HeadModel(modeling.PretrainedModel):
     super().__init__(name=self.task, dtype=dtype)
     self.config = config
     self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
+    self.bert.more_inputs = self.more_inputs  # It gets all features.
     self.seed_generator = self.bert.seed_generator
     self.built = True
 

@@ -15,8 +15,8 @@ from bert_tf.files import json_files
 from bert_tf.formats import hugging_face
 from bert_tf.layers import activations, serialization
 
-# The original lacks this key, and so do our files of bidirectional models.
-_DIRECTION = "attention_direction"
+# Keys that the original lacks. Our files have them if they are not the default.
+_ADDED = ("attention_direction", "layer_norm_eps")
 
 
 def _from(low: float, high: float) -> Any:
@@ -48,6 +48,8 @@ class BertConfig:
     initializer_range: standard deviation of the truncated normal.
     attention_direction: the positions that a position attends to: "both",
       "left_to_right" or "right_to_left".
+    layer_norm_eps: added to the variance in layer norms. The default is that of
+      the original, whose files lack the key.
     unknown: other keys of the file, kept but not used.
 
   Examples:
@@ -71,6 +73,8 @@ class BertConfig:
   type_vocab_size: Annotated[int, _from(1, 10**6)] = 16
   initializer_range: Annotated[float, _from(0, 100)] = 0.02
   attention_direction: str = model_inputs.BOTH
+  # As in tf.contrib.layers.layer_norm, which the original calls.
+  layer_norm_eps: Annotated[float, _from(0, 1)] = 1e-12
   unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   @classmethod
@@ -81,13 +85,7 @@ class BertConfig:
     """
     if "vocab_size" not in json_object:
       raise ValueError("a BERT config needs the key vocab_size.")
-    if json_object.get("bilstm"):
-      raise ValueError(
-        "the key bilstm says that the model has a BiLSTM between BERT and its "
-        "head. To start from its encoder, remove the key from a copy of the "
-        "file and set `encoder_only`."
-      )
-    names = {*cls.original_keys(), _DIRECTION}
+    names = {*cls.original_keys(), *_ADDED}
     known = {k: v for k, v in json_object.items() if k in names}
     unknown = {k: v for k, v in json_object.items() if k not in names}
     if unknown:
@@ -100,13 +98,17 @@ class BertConfig:
 
     Raises:
       ValueError: if the file is not a JSON object, vocab_size is missing, a
-        value is out of range, or it is another model of Hugging Face.
+        value is out of range, or a key says that the model is not a BERT.
     """
     json_object = json_files.read_object(json_file)
-    if hugging_face.is_config(json_object):
+    if hugging_face.is_config(json_object, json_file):
       json_files.check(json_object, hugging_face.Config, json_file)
       names = cls.original_keys()
       json_object = hugging_face.original_config(json_object, names, json_file)
+    elif faults := hugging_face.unsupported_settings(json_object):
+      raise ValueError(
+        f"{json_file} describes an unsupported model: {'; '.join(faults)}."
+      )
     config = json_files.check(json_object, cls, json_file)
     unknown = cls.from_dict(json_object).unknown
     return dataclasses.replace(config, unknown=unknown)
@@ -115,7 +117,7 @@ class BertConfig:
   def original_keys(cls) -> list[str]:
     """The keys that the original's and Hugging Face's files share."""
     names = [field.name for field in dataclasses.fields(cls)]
-    return [n for n in names if n not in (_DIRECTION, "unknown")]
+    return [n for n in names if n not in (*_ADDED, "unknown")]
 
   def check_sizes(self) -> None:
     """Raises ValueError if no model of these sizes can be built.
@@ -140,6 +142,14 @@ class BertConfig:
       raise ValueError(
         f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
         f"{self.max_position_embeddings} of {config_file}."
+      )
+
+  def check_segments(self, num_segments: int, config_file: str) -> None:
+    """Raises ValueError if inputs have more segments than the model."""
+    if num_segments > self.type_vocab_size:
+      raise ValueError(
+        f"the inputs have {num_segments} segments, as pairs have, but "
+        f"type_vocab_size of {config_file} is {self.type_vocab_size}."
       )
 
   def check_vocab(
@@ -170,8 +180,9 @@ class BertConfig:
     """Returns the content of `bert_config.json`, with unknown keys."""
     values = dataclasses.asdict(self)
     unknown = values.pop("unknown")
-    if self.attention_direction == model_inputs.BOTH:
-      del values[_DIRECTION]
+    for name in _ADDED:
+      if values[name] == getattr(BertConfig, name):
+        del values[name]
     return {**values, **copy.deepcopy(unknown)}
 
   def to_json_string(self) -> str:

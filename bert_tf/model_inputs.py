@@ -14,6 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_tf.files import errors
 from bert_tf.kernels import backend
 from bert_tf.tensor import Tensor
 
@@ -38,6 +39,15 @@ _OTHER_NAMES = {
   "input_word_ids": "input_ids",
   "token_ids": "input_ids",
 }
+# What every model reads.
+_NAMES = ("input_ids", "input_mask", "segment_ids", "cls_positions")
+# The keys of the config that limit values.
+LIMITS = {"input_ids": "vocab_size", "segment_ids": "type_vocab_size"}
+# How the names of what only losses read begin.
+_LABELS = (
+  *("label_", "masked_lm_", "next_sentence_", "start_", "end_"),
+  *("is_real_example", "unique_id"),
+)
 
 
 class ModelInputs(NamedTuple):
@@ -148,13 +158,17 @@ def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
 
 
 def check_features(
-  features: Mapping[str, Any], shape_names: tuple[str, ...] = ("B", "F")
+  features: Mapping[str, Any],
+  shape_names: tuple[str, ...] = ("B", "F"),
+  more_names: tuple[str, ...] = (),
 ) -> dict[str, Tensor]:
   """Returns the features, with lists and arrays converted to tensors.
 
+  `more_names` are those of features that only some models read.
+
   Raises:
-    ValueError: if `input_ids` are missing, a feature has another library's
-      name, a rank is wrong, ids are not integers, or shapes differ.
+    ValueError: if `input_ids` are missing, a feature has a name that the model
+      does not read, a rank is wrong, ids are not integers, or shapes differ.
   """
   if not isinstance(features, Mapping):
     raise ValueError(
@@ -164,6 +178,14 @@ def check_features(
   for other, name in _OTHER_NAMES.items():
     if other in features:
       raise ValueError(f"{other} is called {name} here; rename it.")
+  names = (*_NAMES, *more_names)
+  for name in features:
+    if name not in names and not name.startswith(_LABELS):
+      raise ValueError(
+        f"the model reads {', '.join(names)}, but no {name}."
+        f"{errors.did_you_mean(name, names, cutoff=0.5)} The name of a label "
+        "begins with label_."
+      )
   if "input_ids" not in features:
     raise ValueError(
       f"the features lack input_ids: {', '.join(features) or 'there are none'}."
@@ -226,6 +248,7 @@ def check_values(
       return
     for value in (values.min(), values.max()) if values.size else ():
       if not 0 <= value < size:
+        key = f" ({LIMITS[name]} {size})" if name in LIMITS else ""
         raise ValueError(
-          f"{name} has the value {value}, which is not in 0 to {size - 1}."
+          f"{name} has the value {value}, which is not in 0 to {size - 1}{key}."
         )

@@ -7,60 +7,10 @@ the encoder (and, in training, of the pre-training heads).
 """
 
 import dataclasses
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from bert_tf.model_config import BertConfig
-
-# Names and formulas by table.
-_FORMULAS = {
-  # The pooler belongs to the encoder.
-  "encoder": {
-    "word embeddings": "V H",
-    "position embeddings": "P H",
-    "segment embeddings": "T H",
-    "their layer norm": "2 H",
-    "attention: query, key, value, output": "L 4 (H^2 + H)",
-    "feed-forward: up and down, 8 H^2 a layer where I = 4 H": (
-      "L (2 H I + I + H)"
-    ),
-    "layer norms": "L 4 H",
-    "pooler": "H^2 + H",
-  },
-  # The masked-LM head has no matrix of its own: it uses the word embeddings.
-  "heads": {
-    "masked words: dense": "H^2 + H",
-    "masked words: layer norm": "2 H",
-    "masked words: bias": "V",
-    "next sentence": "2 H + 2",
-  },
-  # Multiplications and additions of matmuls; the rest is a few percent. Except
-  # for its keys and values, the last layer is computed only at the masked words
-  # and the first position.
-  "forward": {
-    "attention's keys and values": "B L S 4 H^2",
-    "attention's queries and output": "B ((L - 1) S + M + 1) 4 H^2",
-    "attention's scores and sums": "B ((L - 1) S + M + 1) 4 S H",
-    "feed-forward": "B ((L - 1) S + M + 1) 4 H I",
-    "pooler and next sentence": "B 2 (H^2 + 2 H)",
-    "masked words": "B M 2 (H^2 + H V)",
-  },
-  # Bytes in float32. Activations are counted as in Korthikanti et al. 2022,
-  # section 4.1, but with 4 bytes a value and without dropout masks, which are
-  # drawn again.
-  "training": {
-    "weights": "4 W",
-    "two moments of Adam": "8 W",
-    "gradients": "4 W",
-    "activations": "L B (64 S H + 8 A S^2)",
-  },
-  # Activations are needed only until the next layer is computed.
-  "inference": {
-    "weights": "4 W",
-    "activations of one layer": "B (64 S H + 8 A S^2)",
-  },
-}
 
 
 class Term(NamedTuple):
@@ -90,30 +40,84 @@ def terms(
   an estimate of the bytes in float32. The last three are those of a batch.
   """
   batch = batch or BatchSizes()
-  weights = 0
-  if table in ("training", "inference"):
-    weights = sum(term.value for term in terms("encoder", config))
-  if table == "training":
-    weights += sum(term.value for term in terms("heads", config))
-  values = {
-    "V": config.vocab_size,
-    "H": config.hidden_size,
-    "L": config.num_hidden_layers,
-    "I": config.intermediate_size,
-    "A": config.num_attention_heads,
-    "P": config.max_position_embeddings,
-    "T": config.type_vocab_size,
-    "B": batch.train_batch_size,
-    "S": batch.max_seq_length,
-    "M": batch.max_predictions_per_seq,
-    "W": weights,
-  }
-  result = []
-  for name, formula in _FORMULAS[table].items():
-    # Python's form of a formula: 2 H^2 is 2 * H**2.
-    code = re.sub(r"(?<=[\w)]) (?=[\w(])", "*", formula).replace("^", "**")
-    result.append(Term(name, formula, eval(code, {}, values)))
-  return result
+  v, h, i = config.vocab_size, config.hidden_size, config.intermediate_size
+  layers, a = config.num_hidden_layers, config.num_attention_heads
+  p, t = config.max_position_embeddings, config.type_vocab_size
+  b, s = batch.train_batch_size, batch.max_seq_length
+  m = batch.max_predictions_per_seq
+  encoder = [
+    Term("word embeddings", "V H", v * h),
+    Term("position embeddings", "P H", p * h),
+    Term("segment embeddings", "T H", t * h),
+    Term("their layer norm", "2 H", 2 * h),
+    Term(
+      "attention: query, key, value, output",
+      "L 4 (H^2 + H)",
+      layers * 4 * (h * h + h),
+    ),
+    Term(
+      "feed-forward: up and down, 8 H^2 a layer where I = 4 H",
+      "L (2 H I + I + H)",
+      layers * (2 * h * i + i + h),
+    ),
+    Term("layer norms", "L 4 H", layers * 4 * h),
+    Term("pooler", "H^2 + H", h * h + h),  # It belongs to the encoder.
+  ]
+  # The masked-LM head has no matrix of its own: it uses the word embeddings.
+  heads = [
+    Term("masked words: dense", "H^2 + H", h * h + h),
+    Term("masked words: layer norm", "2 H", 2 * h),
+    Term("masked words: bias", "V", v),
+    Term("next sentence", "2 H + 2", 2 * h + 2),
+  ]
+  # Multiplications and additions of matmuls; the rest is a few percent. Except
+  # for its keys and values, the last layer is computed only at the masked words
+  # and the first position.
+  n = (layers - 1) * s + m + 1
+  forward = [
+    Term(
+      "attention's keys and values", "B L S 4 H^2", b * layers * s * 4 * h * h
+    ),
+    Term(
+      "attention's queries and output",
+      "B ((L - 1) S + M + 1) 4 H^2",
+      b * n * 4 * h * h,
+    ),
+    Term(
+      "attention's scores and sums",
+      "B ((L - 1) S + M + 1) 4 S H",
+      b * n * 4 * s * h,
+    ),
+    Term("feed-forward", "B ((L - 1) S + M + 1) 4 H I", b * n * 4 * h * i),
+    Term(
+      "pooler and next sentence", "B 2 (H^2 + 2 H)", b * 2 * (h * h + 2 * h)
+    ),
+    Term("masked words", "B M 2 (H^2 + H V)", b * m * 2 * (h * h + h * v)),
+  ]
+  # Bytes in float32. Activations are counted as in Korthikanti et al. 2022,
+  # section 4.1, but with 4 bytes a value and without dropout masks, which are
+  # drawn again. In prediction, they are needed only until the next layer is
+  # computed.
+  in_encoder = sum(term.value for term in encoder)
+  w = in_encoder + sum(term.value for term in heads)
+  activations = b * (64 * s * h + 8 * a * s * s)
+  inference = [
+    Term("weights", "4 W", 4 * in_encoder),
+    Term("activations of one layer", "B (64 S H + 8 A S^2)", activations),
+  ]
+  training = [
+    Term("weights", "4 W", 4 * w),
+    Term("two moments of Adam", "8 W", 8 * w),
+    Term("gradients", "4 W", 4 * w),
+    Term("activations", "L B (64 S H + 8 A S^2)", layers * activations),
+  ]
+  return {
+    "encoder": encoder,
+    "heads": heads,
+    "forward": forward,
+    "training": training,
+    "inference": inference,
+  }[table]
 
 
 def report(config: BertConfig, batch: BatchSizes) -> Iterator[str]:

@@ -15,6 +15,7 @@ as bert/encoder/layer_0/attention/self/query/kernel: a layer is named after its
 `scope` and makes its parts in `build`.
 """
 
+import functools
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
@@ -105,10 +106,9 @@ class BertLayer(serialization.Configured, keras.layers.Layer):
 
   def make_layer_norm(self) -> layer_norm.LayerNorm:
     """Returns a built layer norm of [D]."""
-    # The epsilon of tf.contrib.layers.layer_norm, which the original calls and
-    # released weights were trained with.
+    epsilon = self.config.layer_norm_eps
     layer = layer_norm.LayerNorm(
-      epsilon=1e-12, name="LayerNorm", dtype=self.dtype_policy
+      epsilon=epsilon, name="LayerNorm", dtype=self.dtype_policy
     )
     layer.build((None, self.config.hidden_size))
     return layer
@@ -476,20 +476,40 @@ class Pooler(BertLayer):
     return ops.tanh(self.dense(hidden))
 
 
+def _checking_arrays(method: Callable) -> Callable:
+  # A compiled step does not know its values; those of a data set stay unknown.
+  @functools.wraps(method)
+  def checked(model: Any, x: Any = None, *rest: Any, **named: Any) -> Any:
+    if isinstance(x, Mapping) and hasattr(x.get("input_ids"), "shape"):
+      sizes = model.config.vocab_size, model.config.type_vocab_size
+      model_inputs.check_values(x, *sizes)
+    return method(model, x, *rest, **named)
+
+  return checked
+
+
 class PretrainedModel(serialization.Configured, keras.Model):
   """A model of features that reads and writes model folders."""
 
   task: ClassVar[str] = registry.ENCODER.name  # The name of its TaskSpec.
   # The axes of `input_ids`, `input_mask` and `segment_ids`.
   input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")
+  # Features that `call` needs besides those of BertModel.
+  more_inputs: tuple[str, ...] = ()
   # Of the folder that the weights came from; `model_folder.load` sets them.
   vocab_file: str | None = None
   run: Any = None
 
   def __call__(self, features: Mapping[str, Any], **arguments: Any) -> Any:
     """Calls the model; see `model_inputs.check_features` for errors."""
-    features = model_inputs.check_features(features, self.input_shape_names)
+    features = model_inputs.check_features(
+      features, self.input_shape_names, self.more_inputs
+    )
     return super().__call__(features, **arguments)
+
+  fit = _checking_arrays(keras.Model.fit)
+  evaluate = _checking_arrays(keras.Model.evaluate)
+  predict = _checking_arrays(keras.Model.predict)
 
   def save_pretrained(
     self,
@@ -596,7 +616,7 @@ class BertModel(PretrainedModel):
     """Encodes a batch.
 
     Args:
-      features: tensors, arrays or lists by name. Other keys are ignored.
+      features: tensors, arrays or lists by name. Labels are ignored.
         - `input_ids`: int [B, F]. Word-piece ids; 0 is [PAD].
         - `input_mask`: int [B, F]. 1 for a real position; all 1 if missing.
         - `segment_ids`: int [B, F]. 0 or 1; all 0 if missing.

@@ -229,8 +229,8 @@ def values(config: Dataclass) -> dict[str, Any]:
   return {field.name: value for field, value in _flat_fields(config)}
 
 
-def decisive(config: Dataclass) -> dict[str, tuple[Any, Any]]:
-  """Returns value and default of settings that decide what a training learns.
+def decisive(config: Dataclass) -> dict[str, Any]:
+  """Returns the settings that decide what a training learns, by name.
 
   Those that a saved run keeps are left out, since `resolve` names them.
   """
@@ -240,5 +240,5 @@ def decisive(config: Dataclass) -> dict[str, tuple[Any, Any]]:
     name, setting = field.name, get_setting(field)
     if setting and not setting.is_saved and name != "stop_at_step":
       if setting.topic in topics or name in ("precision", "deterministic"):
-        found[name] = value, field.default
+        found[name] = value
   return found

@@ -11,7 +11,6 @@ from bert_tf.files import errors
 _EXTRAS = {
   "ablations": "corpus,ner,plots",
   "benchmarks": "plots,serve",
-  "curves": "plots",
   "reproduction": "ner,plots",
 }
 

@@ -18,12 +18,12 @@ folder=${1:-$root/quickstart}
 start=$SECONDS
 echo "Trains for three minutes. Two quiet cores then predict a fraction of 0.30 to
 0.35 of the masked words of held-out text (masked_lm_accuracy); busy ones less."
-"$python" "$root/run_scripts/run_pretraining.py" --text=pydoc \
+"$python" -m bert_tf pretrain --text=pydoc \
   --pydoc_packages=tensorflow,keras,numpy,scipy,sklearn \
   --size=tiny --train_minutes=3 --max_seq_length=64 --output_dir="$folder"
 
 echo
-"$python" "$root/run_scripts/fill_mask.py" --model="$folder" \
+"$python" -m bert_tf fill-mask --model="$folder" \
   --text="This function [MASK] a list of strings." \
   --text="If the file does not exist, an error is [MASK]."
 
@@ -42,5 +42,5 @@ In $folder, after $((SECONDS - start)) s:
 Next:
   - a classifier:  "Try it" in $root/README.md; first . $root/.venv/bin/activate, if it exists
   - other text:    bert-tf pretrain --text=text.jsonl.gz --train_hours=8 ...
-  - other masks:   $python $root/run_scripts/fill_mask.py --model=$folder --text=...
+  - other masks:   $python -m bert_tf fill-mask --model=$folder --text=...
 END

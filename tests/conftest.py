@@ -24,7 +24,7 @@ os.environ.setdefault(
 # Failed asserts in helpers also show their values.
 pytest.register_assert_rewrite("tests.support")
 
-from tests.support import durations, forks  # noqa: E402
+from tests.support import checkout, durations, forks  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -111,10 +111,10 @@ def fork_server(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def run_script(fork_server):
-  """Returns a function that runs a script of run_scripts/ in a process."""
+  """Returns a function that runs a `bert-tf` command or a script, NAME.py."""
 
   def run(name, *arguments, cwd, stdin=""):
-    command = [str(ROOT / "run_scripts" / name), *map(str, arguments)]
+    command = [*checkout.program(name), *map(str, arguments)]
     with (
       tempfile.TemporaryFile("w+") as typed,
       tempfile.TemporaryFile("w+") as stdout,

@@ -39,7 +39,7 @@ RECORD = read_record()
 
 def defined_default(script, name):
   """Returns the default of a defined flag, in the words of the record."""
-  flag = command_flags.defined(script)[name]
+  flag = command_flags.defined(f"{script}.py")[name]
   if flag.group == "Required":
     return "required"
   if flag.kind == "bool":
@@ -75,7 +75,7 @@ def test_the_record_matches_the_description_of_the_release(shared):
 
 @pytest.mark.parametrize("script", RECORD)
 def test_help_marks_the_flags_of_the_release(script):
-  marked = command_flags.marked(script)
+  marked = command_flags.marked(f"{script}.py")
   # These are flags of other scripts of the release.
   shared = {"vocab_file", "masked_lm_prob", "do_whole_word_mask"}
   assert marked - shared <= RECORD[script].keys() <= marked

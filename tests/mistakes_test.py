@@ -7,6 +7,7 @@ in the tests of that module.
 """
 
 import json
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -94,8 +95,8 @@ def export_to(world, path=None, **values):
 
 def with_labels(world, *labels):
   """Copies the classifier with other labels; returns its folder."""
-  run = {"task": "classification", "task_name": "x", "labels": labels}
-  run["problem_type"] = "classification"
+  spec = {"task_name": "x", "problem_type": "classification", "labels": labels}
+  run = {"task": "classification", "labels": spec}
   folder = world.copy("classifier", "label_map.json")
   world.write("classifier/run.json", json.dumps(run))
   return folder
@@ -193,6 +194,32 @@ MISTAKES = (
       parquet.find_split(str(w.folder), "train"),
     ),
     "train-00001-of-00002.parquet",
+  ),
+  Mistake(
+    "a glob for all shards of records finds some of them",
+    lambda w: (
+      w.records(num_shards=3),
+      os.remove(w.path("data-00001-of-00003")),
+      w.pretrain(input_file=w.path("data-*"), do_train=False, do_eval=True),
+    ),
+    "data-00001-of-00003",
+  ),
+  Mistake(
+    "two data sets match one glob",
+    lambda w: (
+      w.records(num_shards=2),
+      w.records(num_shards=3),
+      w.pretrain(input_file=w.path("data-*")),
+    ),
+    "data-00000-of-00002 data-00000-of-00003",
+  ),
+  Mistake(
+    "a shard of a corpus is missing",
+    lambda w: (
+      w.write("text-00001-of-00002.gz", "a"),
+      sources.find_files(w.path("text-*")),
+    ),
+    "text-00000-of-00002.gz",
   ),
   Mistake(
     "two versions of a Parquet data set are in a folder",

@@ -33,6 +33,15 @@ def test_lists_arrays_and_tensors_are_the_same_input():
       "attention_mask.*input_mask",
     ),
     ({"input_ids": [[1, 2]], "token_type_ids": [[0, 0]]}, "segment_ids"),
+    (
+      {"input_ids": [[1, 2]], "input_masks": [[1, 1]]},
+      "masks. Did .*_mask",
+    ),
+    (
+      {"input_ids": [[1, 2]], "mask": [[1, 1]]},
+      "mask. Did .*input_mask",
+    ),
+    ({"input_ids": [[1, 2]], "position_ids": [[0, 1]]}, "no position_ids"),
     ({"input_word_ids": [[1, 2]]}, "input_ids"),
     ({"input_mask": [[1, 1]]}, "input_ids"),
     ([[1, 2]], "input_ids"),
@@ -56,7 +65,7 @@ def test_inputs_that_do_not_fit_are_named(features, words):
     ("input_ids", [[2, -1]], 29),
     ("input_ids", [[2, 30]], 29),
     ("input_mask", [[1, -100]], 1),
-    ("segment_ids", [[0, 2]], 1),
+    ("segment_ids", [[0, 2]], r"1 \(type_vocab_size 2\)"),
     ("cls_positions", [[0, 2]], 1),
     ("positions", [[-1]], 1),
   ],
@@ -67,6 +76,12 @@ def test_a_value_out_of_range_is_refused(name, values, most):
   fault = f"{name} has the value {np.array(values)[0, -1]}, .* 0 to {most}"
   with pytest.raises(ValueError, match=fault):
     MODEL(features if arguments else {**features, name: values}, **arguments)
+  if not arguments:  # Keras compiles these calls.
+    arrays = {**features, name: values}
+    arrays = {key: np.array(value) for key, value in arrays.items()}
+    for method in (MODEL.predict, MODEL.evaluate, MODEL.fit):
+      with pytest.raises(ValueError, match=fault):
+        method(arrays)
   if name == "input_ids":  # TensorFlow checks a compiled call on a CPU.
     with pytest.raises(tf.errors.InvalidArgumentError):
       tf.function(MODEL)({name: tf.constant(values)})

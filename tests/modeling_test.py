@@ -177,6 +177,25 @@ def test_config_reads_the_keys_of_the_original_and_keeps_unknown_ones():
   assert again == config
 
 
+def test_the_epsilon_of_the_config_is_that_of_every_layer_norm(tmp_path):
+  path = tmp_path / "bert_config.json"
+  sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
+  path.write_text(json.dumps({"vocab_size": 9, "layer_norm_eps": 0.5, **sizes}))
+  config = modeling.BertConfig.from_json_file(str(path))
+  assert json.loads(config.to_json_string())["layer_norm_eps"] == 0.5
+  assert "layer_norm_eps" not in modeling.BertConfig(vocab_size=9).to_dict()
+  model = modeling.BertModel(config)
+  tables = model.embeddings
+  x = tables.word_embeddings[3] + tables.token_type_embeddings[0]
+  x = np.asarray(x + tables.position_embeddings[0])
+  expected = (x - x.mean()) / np.sqrt(x.var() + 0.5)
+  output = model({"input_ids": [[3]]}).embedding_output[0, 0]
+  np.testing.assert_allclose(output, expected, atol=1e-6)
+  layer = model.encoder.transformer_layers[0]
+  for part in (layer, layer.attention):
+    assert part.residual_output.layer_norm.epsilon == 0.5
+
+
 def test_sizes_are_refused_when_a_model_is_built_and_not_before():
   config = modeling.BertConfig(vocab_size=99, hidden_size=37)
   with pytest.raises(ValueError, match="hidden_size 37 .*_attention_heads 12"):
@@ -194,6 +213,13 @@ def test_sizes_are_refused_when_a_model_is_built_and_not_before():
     ('{"vocab_size": 9, "num_hidden_layers": 99999}', "layers is .*should"),
     ('{"vocab_size": 9, "hidden_dropout_prob": 1.0}', "prob is .*should"),
     ('{"vocab_size": 9, "initializer_range": 1e30}', "range is .*should"),
+    ('{"vocab_size": 9, "layer_norm_eps": -1}', "eps is .*should"),
+    ('{"vocab_size": 9, "ln_type": "preln"}', "ln_type is 'preln'"),
+    ('{"vocab_size": 9, "is_decoder": true}', "is_decoder is True"),
+    (
+      '{"vocab_size": 9, "hidden_size": 8, "embedding_size": 4}',
+      "embedding_size is 4 and must be 8",
+    ),
     ('{"hidden_size": 8}', "vocab_size"),
     ("{not json", "is not JSON"),
   ],

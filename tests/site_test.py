@@ -25,8 +25,9 @@ def load_hook(name):
 
 def test_the_command_line_page_has_every_command():
   text = (DOCS / "cli.md").read_text()
-  rows = re.findall(r"^\| `([\w-]+)` \|.*\| `(\w+)\.py` \|$", text, re.M)
-  assert dict(rows) == main.COMMANDS
+  table = text.split("## Commands\n")[1].split("\n## ")[0]
+  names = re.findall(r"^\| `([\w-]+)` \|", table, re.M)
+  assert sorted(names) == sorted(main.COMMANDS)
 
 
 def test_the_site_gets_a_table_of_flags_for_a_command():

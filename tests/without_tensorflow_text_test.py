@@ -102,7 +102,7 @@ def test_a_command_that_needs_the_package_says_how_to_install_it(name, run):
 
 def test_a_savedmodel_of_texts_needs_the_package(folder, run, run_script):
   arguments = ("--model=run", "--export_dir=texts")
-  exported = run_script("export_savedmodel.py", *arguments, cwd=folder)
+  exported = run_script("export", *arguments, cwd=folder)
   assert exported.returncode == 0, exported.stderr
   result = run("convert-savedmodel", "--saved_model=texts --output_file=b.onnx")
   assert result.returncode == 1

@@ -11,17 +11,21 @@ import logging as python_logging
 import os
 import re
 import select
+import signal
 import sys
+import types
 from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags, logging
 
-from bert_tf import cli, settings
+from bert_tf import settings
 from bert_tf.cli import config_flags
 from bert_tf.files import errors
 from bert_tf.kernels import backend
 
-# A shell's exit status for a program ended by SIGPIPE, 13. Windows lacks it.
+# A shell's exit statuses of programs ended by SIGINT and by SIGPIPE, 13, which
+# Windows lacks.
+_SIGINT_STATUS = 128 + signal.SIGINT
 _SIGPIPE_STATUS = 128 + 13
 
 # Keras on TensorFlow imports these packages if they are installed, but no
@@ -58,6 +62,19 @@ class KerasFinder(importlib.abc.MetaPathFinder):
         raise ModuleNotFoundError(f"Keras need not import {fullname}.")
 
 
+def _interrupt(number: int, frame: types.FrameType | None) -> None:
+  """Raises KeyboardInterrupt, but ends the process during an import.
+
+  TensorFlow and Keras turn an exception in their import into others.
+  """
+  while frame:
+    if frame.f_code.co_filename.startswith("<frozen importlib"):
+      os.write(2, b"interrupted\n")
+      os._exit(_SIGINT_STATUS)
+    frame = frame.f_back
+  raise KeyboardInterrupt
+
+
 @contextlib.contextmanager
 def exit_with_reader() -> Iterator[None]:
   """Within this scope, exits quietly at Ctrl-C or without a reader of stdout.
@@ -65,6 +82,8 @@ def exit_with_reader() -> Iterator[None]:
   Python ignores SIGPIPE, which sockets need, so the signal's default action
   cannot be restored for the whole process.
   """
+  if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, _interrupt)
   try:
     try:
       yield
@@ -73,7 +92,7 @@ def exit_with_reader() -> Iterator[None]:
         sys.stdout.flush()
   except KeyboardInterrupt:
     print("interrupted", file=sys.stderr)
-    sys.exit(cli.INTERRUPTED)
+    sys.exit(_SIGINT_STATUS)
   except BrokenPipeError as error:
     poll = select.poll()
     poll.register(1, 0)

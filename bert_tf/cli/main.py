@@ -11,8 +11,7 @@ from bert_tf.tasks import registry
 # The fine-tuning task of each command that has one.
 _TASKS = {t.command: t for t in registry.TASKS.values() if t.command}
 
-# The script of each command, by the groups of the help. Unless the command is
-# that of a task, its module has the same name.
+# The module of each command, by the groups of the help.
 GROUPS = {
   "Data": {
     "download": "download",
@@ -22,7 +21,7 @@ GROUPS = {
   },
   "Train and evaluate": {
     "pretrain": "run_pretraining",
-    **{name: f"run_{name}" for name in _TASKS},
+    **dict.fromkeys(_TASKS, "fine_tune"),
     "squad-evaluate": "squad_evaluate",
   },
   "Predict and serve": {
@@ -42,8 +41,8 @@ GROUPS = {
   "Check": {"doctor": "doctor"},
 }
 
-# The script of each command.
-COMMANDS = {name: s for group in GROUPS.values() for name, s in group.items()}
+# The module of each command.
+COMMANDS = {name: m for group in GROUPS.values() for name, m in group.items()}
 
 
 @command.exit_with_reader()
@@ -69,11 +68,11 @@ def _help() -> str:
   lines = [str(__doc__)]
   for title, group in GROUPS.items():
     lines += ["", f"{title}:"]
-    for name, script in group.items():
+    for name, module in group.items():
       if name in _TASKS:
         text = _TASKS[name].help
       else:
-        text = str(importlib.import_module(f"bert_tf.cli.{script}").__doc__)
+        text = str(importlib.import_module(f"bert_tf.cli.{module}").__doc__)
       lines.append(config_flags.entry(name, text.splitlines()[0]))
   lines += ["", "bert-tf COMMAND --help shows an example and the main flags."]
   return "\n".join([*lines, "bert-tf --version prints the version."])

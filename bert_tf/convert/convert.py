@@ -110,11 +110,11 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
   source = run_info.get_folder(prefixes[0])
   contents = run_info.read_files(source)
   newest, run = model_folder.read_run(prefixes[0]), run_info.read_run(source)
-  has_scores = len(prefixes) == 1 and newest is not None and newest.scores
+  has_scores = len(prefixes) == 1 and newest is not None and bool(newest.scores)
   # In the run's own folder, run.json keeps its scores.
   is_own = os.path.abspath(source) == os.path.abspath(folder)
   if run and not has_scores and not is_own:
-    run = dataclasses.replace(run, scores=None)
+    run = dataclasses.replace(run, scores={})
     contents[run_info.RUN_FILE] = run_info.to_json(run)
   encoder_files = sentence_transformers.read_files(source)
   pretrained.write_contents(folder, run, {**encoder_files, **contents})

@@ -62,7 +62,7 @@ def extend(
   model = pretrained.read(source)
   if not (vocab_file := model.vocab_file):
     raise ValueError(f"{source.path} has no vocabulary; set `vocab_file`.")
-  tokenizer = letter_case.make_tokenizer(vocab_file, model.run)
+  tokenizer = letter_case.make_tokenizer(vocab_file, model.run.settings)
   vocab = tokenizer.vocab
   words = tuple(dict.fromkeys(words))
   known = tuple(word for word in words if word in vocab)
@@ -116,7 +116,7 @@ def extend(
       model,
       config=dataclasses.replace(model.config, vocab_size=size),
       tensors=tensors,
-      run=dataclasses.replace(model.run, scores=None),
+      run=dataclasses.replace(model.run, scores={}),
       vocab_file=new_file,
     )
     pretrained.write(extended, os.path.join(folder, CHECKPOINT_NAME))

@@ -70,8 +70,8 @@ def _contents(model: pretrained.Pretrained) -> dict[str, bytes]:
   }
   tokenizer_config = {
     "tokenizer_class": "BertTokenizer",
-    "do_lower_case": model.run.do_lower_case is not False,
-    "strip_accents": model.run.strip_accents,
+    "do_lower_case": model.run.settings.do_lower_case is not False,
+    "strip_accents": model.run.settings.strip_accents,
     **tokenizer_files.FIXED_SETTINGS,
     "model_max_length": model.config.max_position_embeddings,
     **special,
@@ -109,7 +109,7 @@ def _config(
   hidden_act = (model.config.hidden_act or "").lower()
   keys = modeling.BertConfig.original_keys()
   config: dict[str, Any] = {
-    **{key: getattr(model.config, key) for key in keys},
+    **{key: getattr(model.config, key) for key in (*keys, "layer_norm_eps")},
     **hugging_face.FIXED_SETTINGS,
     "architectures": [class_name],
     "hidden_act": _ACTIVATIONS_THERE.get(hidden_act, hidden_act),
@@ -118,12 +118,14 @@ def _config(
   if heads.CHOICES in own_heads or model.num_labels:
     config["classifier_dropout"] = heads.CLASSIFIER_DROPOUT
   if model.num_labels:
-    labels = model.run.labels or hugging_face.numbered_labels(model.num_labels)
+    spec = model.run.labels
+    labels = spec.labels if spec else ()
+    labels = labels or hugging_face.numbered_labels(model.num_labels)
     config["id2label"] = {str(i): label for i, label in enumerate(labels)}
     config["label2id"] = {label: i for i, label in enumerate(labels)}
-    kinds, kind = hugging_face.PROBLEM_TYPES, model.run.problem_type
-    if kind in kinds:
-      config["problem_type"] = kinds[kind]
+    if spec and spec.problem_type in hugging_face.PROBLEM_TYPES:
+      problem_type = hugging_face.PROBLEM_TYPES[spec.problem_type]
+      config["problem_type"] = problem_type
   return config
 
 
@@ -166,8 +168,8 @@ def _tokenizer(
       "type": "BertNormalizer",
       "clean_text": True,
       "handle_chinese_chars": True,
-      "strip_accents": run.strip_accents,
-      "lowercase": run.do_lower_case is not False,
+      "strip_accents": run.settings.strip_accents,
+      "lowercase": run.settings.do_lower_case is not False,
     },
     "pre_tokenizer": {"type": "BertPreTokenizer"},
     "post_processor": post_processor if vocab.keys() >= {*ends} else None,

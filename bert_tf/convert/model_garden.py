@@ -211,7 +211,8 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   if run is None or run.task != task:
     labels = None
     if heads.WORD_LABELS in layout.own_heads:
-      labels = hugging_face.numbered_labels(num_labels)
+      names = hugging_face.numbered_labels(num_labels)
+      labels = run_info.LabelSpec("ner", run_info.WORDS, names)
     run = run_info.RunInfo(task=task, labels=labels)
   return pretrained.build(source, files, run, tensors)
 
@@ -253,6 +254,10 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   if own_heads not in known:
     names = ", ".join(head.name for head in own_heads)
     raise ValueError(f"no model of Model Garden has exactly the heads {names}.")
+  if (epsilon := model.config.layer_norm_eps) != 1e-12:
+    raise ValueError(
+      f"layer_norm_eps is {epsilon}, but Model Garden's encoder has 1e-12."
+    )
   pretrained.write_files(os.path.dirname(path) or ".", model)
   checkpoints.write_atomically(path, _root(model).write)
   hidden_act = model.config.hidden_act

@@ -221,25 +221,24 @@ def build(
   """
   run = run or run_info.RunInfo(task="encoder")
   case = letter_case.resolve(
-    letter_case.Case(source.do_lower_case), run, files.vocab_file
+    letter_case.Case(source.do_lower_case), run.settings, files.vocab_file
   )
   kind = find_model(find_heads(tensors, run.task), run.task)
   task = registry.TASKS[kind.task] if kind else registry.ENCODER
-  run = dataclasses.replace(run, task=task.name, **dataclasses.asdict(case))
+  settings = dataclasses.replace(run.settings, **vars(case))
+  run = dataclasses.replace(run, task=task.name, settings=settings)
   if not task.label_defaults:
-    run = dataclasses.replace(
-      run, task_name=None, problem_type=None, labels=None
-    )
+    run = dataclasses.replace(run, labels=None)
   if files.vocab_file:
     tokenizer_files.warn_of_differing(files.vocab_file)
   encoder_files = sentence_transformers.read_files(files.folder)
   model = Pretrained(
     files.bert_config, tensors, run, files.vocab_file, encoder_files
   )
-  if run.labels and len(run.labels) != model.num_labels:
+  if run.labels and run.labels.num_outputs != model.num_labels:
     raise ValueError(
-      f"{len(run.labels)} labels are saved beside {source.path}, but its head "
-      f"has {model.num_labels} outputs."
+      f"{len(run.labels.labels)} labels are saved beside {source.path}, but "
+      f"its head has {model.num_labels} outputs."
     )
   return model
 
@@ -261,7 +260,11 @@ def write_contents(
   run_file = run_info.RUN_FILE
   check_contents(folder, {n: contents[n] for n in contents if n != run_file})
   other = run_info.read_run(folder)
-  if run and other and (run.task, run.saved()) != (other.task, other.saved()):
+  if (
+    run
+    and other
+    and dataclasses.replace(other, bert_tf_version=run.bert_tf_version) != run
+  ):
     raise _other_model(os.path.join(folder, run_file))
   run_info.write_files(folder, contents)
 

@@ -58,7 +58,12 @@ def create(
   settings: dict[str, Any] = {
     **dataclasses.asdict(config),
     "input_file": [
-      [os.path.basename(s.path), s.input_format, paths.num_bytes(s.path)]
+      [
+        os.path.basename(s.path),
+        s.input_format,
+        # A pipe can be read only once.
+        paths.sha256(s.path) if paths.is_file(s.path) else None,
+      ]
       for s in inputs
     ],
     "num_shards": output.num_shards,
@@ -102,11 +107,11 @@ def create(
         corpus.write_documents(name, corpus.shard_documents(shard))
       if held_out := output.eval_output_file:
         corpus.write_documents(held_out, corpus.documents(texts[1:]))
-  if any(s.input_format != text_config.LINES for s in inputs):
-    settings["sentencex"] = importlib.metadata.version("sentencex")
-  named = {name: count for name, count in counts.items() if count}
-  report = {**settings, "output_file": output.files, "counts": named}
-  shard_files.write_settings(report, output.report_file)
+    if any(s.input_format != text_config.LINES for s in inputs):
+      settings["sentencex"] = importlib.metadata.version("sentencex")
+    named = {name: count for name, count in counts.items() if count}
+    report = {**settings, "output_file": output.files, "counts": named}
+    shard_files.write_settings(report, output.report_file)
   for name, count in named.items():
     logging.info("%-28s %s", name.replace("_", " "), f"{count:,}")
   logging.info("%-28s %.1f s", "time", time.monotonic() - started)

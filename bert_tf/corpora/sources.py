@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from bert_tf.corpora import corpus, pydoc_corpus, text_config
-from bert_tf.files import compression, paths, text_lines
+from bert_tf.files import compression, paths, shard_files, text_lines
 from bert_tf.formats import tables
 
 # Longer documents of running text are cut, to bound the memory.
@@ -77,7 +77,7 @@ def find_files(
       corpus.write_documents(path, pydoc_corpus.documents(packages))
       files.append(InputFile(path, text_config.LINES))
       continue
-    matches = paths.expand(name)
+    matches = shard_files.expand(name)
     if not matches:
       raise ValueError(f"{name} matches no file.")
     for path in matches:

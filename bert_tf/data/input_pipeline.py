@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 
-from bert_tf.files import paths
+from bert_tf.files import paths, shard_files
 
 # Names, shapes and dtypes of the features of a record.
 Spec = Mapping[str, tf.io.FixedLenFeature]
@@ -48,19 +48,17 @@ class RecordFiles:
 def open_records(patterns: str) -> RecordFiles:
   """Finds files and counts their records, which also checks their integrity.
 
-  The patterns are files and globs, separated by commas; the path of an existing
-  file is never a glob. Files whose names end in .gz are read as GZIP.
+  The patterns are files and globs, separated by commas; see
+  `shard_files.expand`. Files whose names end in .gz are read as GZIP.
   """
   files = []
   for pattern in map(str.strip, patterns.split(",")):
-    matches = [pattern]
-    if not paths.is_file(pattern):
+    matches = [
+      path
+      for path in shard_files.expand(pattern)
       # Globs skip hidden files, such as a data set's settings.
-      matches = [
-        path
-        for path in paths.matches(pattern)
-        if not os.path.basename(path).startswith(".")
-      ]
+      if path == pattern or not os.path.basename(path).startswith(".")
+    ]
     if not matches:
       raise ValueError(f"no TFRecord file matches {pattern!r}.")
     files.extend(matches)

@@ -74,6 +74,8 @@ class ShardCounts:
   num_tokens: int = 0  # Tokens of all records, without padding.
   num_masked: int = 0
   num_random_next: int = 0  # Instances whose second segment is random.
+  num_pieces: int = 0  # Word pieces of all documents.
+  num_unknown: int = 0  # Those that are [UNK].
 
 
 def load_tokenizer(
@@ -260,6 +262,7 @@ def build_shard(
     ).spec()
     for row in rows:
       writer.write(encode_row([instances[i] for i in row], spec))
+  unknown = tokenizer.vocab[tokenization.UNK]
   return ShardCounts(
     num_documents=len(documents),
     num_instances=len(instances),
@@ -267,6 +270,8 @@ def build_shard(
     num_tokens=num_tokens,
     num_masked=num_masked,
     num_random_next=num_random_next,
+    num_pieces=sum(len(document.ids) for document in documents),
+    num_unknown=sum(document.ids.count(unknown) for document in documents),
   )
 
 

@@ -15,7 +15,7 @@ from absl import logging
 
 from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
-from bert_tf.data import pretraining_data, record_cache
+from bert_tf.data import pretraining_data, record_cache, unknown_pieces
 from bert_tf.files import atomic, lock, paths, shard_files, worker_pool
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
@@ -45,6 +45,7 @@ class Summary:
     ]
     if not counts.num_documents:  # A shard has at least one document.
       return lines
+    unknown = counts.num_unknown / counts.num_pieces
     num_positions = counts.num_records * self.config.max_seq_length
     padding = 1 - counts.num_tokens / num_positions
     num_masked = counts.num_masked / counts.num_instances
@@ -53,6 +54,7 @@ class Summary:
     next_sentence = [f"next sentence      {random_next:.1%} random"]
     return [
       f"documents          {counts.num_documents:,}",
+      f"word pieces        {counts.num_pieces:,}, {unknown:.2%} [UNK]",
       f"instances          {counts.num_instances:,}",
       f"records            {counts.num_records:,}",
       f"padding            {padding:.1%} of all positions",
@@ -88,9 +90,9 @@ def create(
 
   The data set does not depend on `num_workers`, the number of processes, each
   of which holds one shard in memory. Each file appears when it is complete.
-  Several shards of an earlier run are removed first, because parts of two data
-  sets would look like a complete one; `resume` keeps those that were made with
-  the same settings.
+  The files of an earlier run are removed first, because parts of two data sets
+  would look like a complete one; `resume` keeps those that were made from the
+  same text with the same settings.
 
   For one shard, `output_file` has comma-separated files that receive the
   instances in turn; for several, the name that `shard_files.shard_names`
@@ -98,7 +100,8 @@ def create(
   """
   started = time.monotonic()
   names = output_files(input_files, output_file, num_shards, num_workers)
-  pretraining_data.load_tokenizer(config)  # Raises for a faulty vocabulary.
+  # Raises for a faulty vocabulary.
+  tokenizer = pretraining_data.load_tokenizer(config)
   shards = corpus.plan_shards(input_files, num_shards)
   tasks = [
     Task(
@@ -113,9 +116,7 @@ def create(
   vocab = tokenizer_files.read_vocab(config.vocab_file)
   settings |= {
     "vocab_file": hashlib.sha256(vocab).hexdigest(),
-    "input_file": [
-      [os.path.basename(p), paths.num_bytes(p)] for p in input_files
-    ],
+    "input_file": [[os.path.basename(p), paths.sha256(p)] for p in input_files],
     "num_shards": len(shards),
     "output_file": [os.path.basename(name) for name in names],
   }
@@ -134,22 +135,22 @@ def create(
         f"{finished[0].output_files[0]} are unknown; drop `resume`."
       )
     _remove_unfinished(tasks)
-    if len(tasks) > 1:
-      # A single new shard replaces the old one in one step.
-      for task in pending:
-        for path in task.output_files:
-          paths.remove(path)
-      shard_files.write_settings(settings, note)
+    # Settings must never stand beside records that were made with others.
+    for task in pending:
+      for path in task.output_files:
+        paths.remove(path)
+    shard_files.write_settings(settings, note)
     try:
       counts = build(config, pending)
     finally:
       _remove_unfinished(pending)  # If a worker was killed.
-    shard_files.write_settings(settings, note)
   columns = zip(*map(dataclasses.astuple, counts.values()))
   totals = pretraining_data.ShardCounts(*map(sum, columns))
   num_kept, seconds = len(tasks) - len(pending), time.monotonic() - started
   summary = Summary(totals, num_kept, tuple(names), seconds, config)
   _log(summary, counts)
+  pieces = unknown_pieces.PieceCounts(tokenizer, names[0])
+  pieces.add(totals.num_pieces, totals.num_unknown)
   return summary
 
 

@@ -71,14 +71,16 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
   reader = built.files.reader
   if checkpoints.GLOBAL_STEP in reader.shapes:
     step = int(reader.get(checkpoints.GLOBAL_STEP))
-    info = dataclasses.replace(info, global_step=step)
-  if config.with_text and info.long_text not in (None, "truncate"):
+    training = dataclasses.replace(info.training, global_step=step)
+    info = dataclasses.replace(info, training=training)
+  long_text = getattr(info.settings, "long_text", None)
+  if config.with_text and long_text not in (None, "truncate"):
     logging.warning(
       "The run reads long texts with long_text=%s, but the SavedModel's own "
       "functions cut them to %s word pieces, so their scores will differ. "
       "bert_tf.load and `bert-tf serve` read long texts as the run did.",
-      info.long_text,
-      info.max_seq_length,
+      long_text,
+      info.settings.max_seq_length,
     )
   with atomic.folder(
     config.export_dir, last="saved_model.pb", replaces=replaces
@@ -155,9 +157,7 @@ def describe(
     if value is not None and task != "encoder":
       raise ValueError(f"{name} {value!r} is for `task=encoder`, not {task}.")
   run = files.run if files.run and files.run.task == task else None
-  saved = run.saved() if run else {}
-  if task == "pretraining":  # The length of its records does not limit texts.
-    saved.pop("max_seq_length", None)
+  saved = vars(run.settings) if run else {}
   has_stride = config.doc_stride or saved.get("doc_stride")
   config = settings.resolve(config, saved, files.folder)
   if task == "encoder":
@@ -176,22 +176,28 @@ def describe(
   if task == "pretraining":
     changes["top_k"] = config.top_k
   if known:
-    kinds = run_info.RunInfo, configs.ModelConfig, known
+    kinds = registry.settings_class(task), configs.ModelConfig
     names = set.intersection(*({*k.__dataclass_fields__} for k in kinds))
-    changes |= {name: getattr(config, name) for name in names - {"task"}}
+    changes |= {name: getattr(config, name) for name in names}
   if "doc_stride" in changes and not has_stride:
     room = length - changes["max_query_length"] - 3
     changes["doc_stride"] = max(1, min(changes["doc_stride"], room))
-  changes |= {"bert_tf_version": bert_tf.__version__, "max_seq_length": length}
+  changes["max_seq_length"] = length
   for name in ("do_lower_case", "strip_accents"):
     changes[name] = tokenizer and getattr(tokenizer.basic_tokenizer, name)
+  spec = None
   if registry.TASKS[task].label_defaults:
     spec = _labels(files, task)
-    changes |= spec.run_fields()
-    if run and run.is_pair is None:
+    if run and getattr(run.settings, "is_pair", False) is None:
       is_glue = spec.task_name in classification_config.TASK_NAMES
       changes["is_pair"] = is_glue and glue.get_task(spec.task_name).is_pair
-  info = dataclasses.replace(run or run_info.RunInfo(task=task), **changes)
+  run = run or run_info.RunInfo(task=task)
+  info = dataclasses.replace(
+    run,
+    settings=dataclasses.replace(run.settings, **changes),
+    labels=spec,
+    bert_tf_version=bert_tf.__version__,
+  )
   return info, tokenizer
 
 
@@ -202,11 +208,12 @@ def _module(
   with_attention: bool,
 ) -> tuple[tf.Module, saved_models.Signatures]:
   if info.task == PREPROCESSING:
-    assert tokenizer is not None and info.max_seq_length is not None
-    preprocessor = encoders.Preprocessor(tokenizer, info.max_seq_length)
+    assert tokenizer is not None
+    length = info.settings.max_seq_length
+    preprocessor = encoders.Preprocessor(tokenizer, length)
     return preprocessor, preprocessor.signatures()
   bert_config = files.bert_config
-  num_outputs = len(info.labels or ()) or 1  # A regression has no labels.
+  num_outputs = info.labels.num_outputs if info.labels else 0
   model = heads.build(
     _model(info.task), bert_config.without_random_values(), num_outputs
   )
@@ -215,7 +222,7 @@ def _module(
   module: tf.Module
   if info.task == "encoder":
     module = encoders.Encoder(
-      named, files.vocab_file, info.do_lower_case is not False
+      named, files.vocab_file, info.settings.do_lower_case is not False
     )
     functions = module.signatures()
   else:
@@ -266,7 +273,7 @@ def _check_head(files: model_folder.ModelFolder, task: str) -> None:
 
 def _labels(files: model_folder.ModelFolder, task: str) -> run_info.LabelSpec:
   run, reader = files.run, files.reader
-  spec = run.label_spec if run else None
+  spec = run.labels if run else None
   if run is None or spec is None:
     raise ValueError(
       f"the labels of {reader.path} are unknown: {files.folder} has no "

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf import checkpoints, modeling
+from bert_tf import checkpoints, model_inputs, modeling
 from bert_tf.files import errors
 from bert_tf.kernels import backend
 from bert_tf.model_folder import run_info
@@ -142,9 +142,10 @@ def head_functions(model: NamedModel, info: run_info.RunInfo) -> Signatures:
   `ids_all_positions`, which returns the same for all positions.
   """
   kind = registry.load(registry.TASKS[info.task].model)
+  problem_type = info.labels.problem_type if info.labels else None
 
   def compute(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    return kind.name_outputs(model(inputs), info.problem_type)
+    return kind.name_outputs(model(inputs), problem_type)
 
   def compute_all(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     positions = tf.range(tf.shape(inputs["input_ids"])[1])
@@ -247,15 +248,16 @@ def _range_checks(
     # An empty batch has length 0, for which the limit would be -1.
     "masked_lm_positions": tf.maximum(length - 1, 0),
   }
-  checks = []
+  checks, limits = [], model_inputs.LIMITS
   for name in (name for name in highest if name in inputs):
     high = tf.convert_to_tensor(highest[name])
     largest = tf.reduce_max(inputs[name])
     # For an empty tensor reduce_min returns INT_MAX and reduce_max INT_MIN.
     smallest = tf.reduce_min(inputs[name])
     is_inside = (smallest >= 0) & (largest <= high)
+    key = f" ({limits[name]})" if name in limits else ""
     text = tf.strings.format(
-      f"{name} has the value {{}}, which is out of range; use 0 to {{}}",
+      f"{name} has the value {{}}, which is out of range; use 0 to {{}}{key}",
       (tf.where(smallest < 0, smallest, largest), high),
     )
     checks.append(tf.raw_ops.Assert(condition=is_inside, data=[text]))

@@ -188,19 +188,20 @@ def classifier_signatures(
     label: string [B]. The most probable label.
     applies: bool [B, C]. Only for multilabel, instead of `label`.
   """
-  assert info.max_seq_length
-  length = info.max_seq_length
+  settings, spec = info.settings, info.labels
+  assert spec
 
   def classify(*texts: Tensor) -> dict[str, Tensor]:
     segments = [tokenizer.tokenize(text) for text in texts]
+    length = settings.max_seq_length
     logits = model(tokenizer.pack(segments, length, pad_to_max=False))
-    outputs = heads.ClassifierModel.name_outputs(logits, info.problem_type)
+    outputs = heads.ClassifierModel.name_outputs(logits, spec.problem_type)
     del outputs["logits"]
-    if info.problem_type == "regression":
+    if spec.problem_type == "regression":
       return outputs
-    names = tf.constant(info.labels, tf.string)
+    names = tf.constant(spec.labels, tf.string)
     outputs["labels"] = tf.tile(names[None], [tf.shape(logits)[0], 1])
-    if info.problem_type == "multilabel":
+    if spec.problem_type == "multilabel":
       return {**outputs, "applies": logits > 0}
     return {**outputs, "label": tf.gather(names, tf.argmax(logits, axis=-1))}
 
@@ -209,7 +210,7 @@ def classifier_signatures(
   pair = saved_models.function(takes("text", "text_b"))(
     lambda text, text_b: classify(text, text_b)
   )
-  default = pair if info.is_pair else single
+  default = pair if settings.is_pair else single
   return {"text": single, "text_pair": pair, saved_models.DEFAULT: default}
 
 
@@ -226,8 +227,7 @@ def encoder_signatures(
       normalizes.
     num_tokens: int32 [B]. Word pieces, including [CLS] and [SEP].
   """
-  assert info.max_seq_length and info.pooling
-  length, pooling = info.max_seq_length, info.pooling
+  length, pooling = info.settings.max_seq_length, info.settings.pooling
 
   @saved_models.function(saved_models.texts_spec("text"))
   def text(text: Tensor) -> dict[str, Tensor]:
@@ -242,7 +242,7 @@ def encoder_signatures(
     else:
       lowest = vectors.dtype.min
       pooled = tf.reduce_max(tf.where(is_real > 0, vectors, lowest), axis=1)
-    if info.normalize:
+    if info.settings.normalize:
       pooled = tf.math.l2_normalize(pooled, axis=-1)
     return {"embedding": pooled, "num_tokens": tf.reduce_sum(mask, axis=1)}
 

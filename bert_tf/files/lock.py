@@ -65,15 +65,3 @@ def _hold(path: str, fault: str) -> Iterator[None]:
     yield
   finally:
     lock.release()
-
-
-def is_held(folder: str) -> bool:
-  """Whether a process, also this one, holds the lock of a folder."""
-  path = os.path.join(folder, FILE)
-  if not os.path.exists(path):  # Also in buckets.
-    return False
-  try:
-    with filelock.FileLock(path, timeout=0):
-      return False
-  except OSError:  # Held, or another user's.
-    return True

@@ -145,11 +145,6 @@ def matches(pattern: str) -> list[str]:
   return sorted(glob.glob(pattern, recursive=True))
 
 
-def expand(pattern: str) -> list[str]:
-  """The file or folder of this name, else the matches of the glob."""
-  return [pattern] if exists(pattern) else matches(pattern)
-
-
 def list_folder(path: str) -> list[str]:
   """The sorted names in a folder, including hidden ones."""
   if is_remote(path):

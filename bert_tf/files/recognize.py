@@ -31,7 +31,6 @@ def form(head: bytes) -> str:
   for pattern, name in {
     "PAR1": "Parquet",
     "PK\x03\x04": "a zip archive, as Excel writes it",
-    "version https://git-lfs": "a pointer of Git LFS instead of the file",
     r"\s*(?i:<!doctype|<html|<\?xml)": "HTML or XML",
     r'\s*\{\s*"[^"\n]*"\s*:.*\}\s*\n\s*\{': "JSON lines",
     r'\s*\{\s*"[^"\n]*"\s*:': "a JSON object",

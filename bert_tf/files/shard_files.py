@@ -1,11 +1,15 @@
 """Data sets of several files: the shards' names and the settings file."""
 
+import fnmatch
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bert_tf.files import atomic, compression, errors, json_files, paths
+
+_SHARD = re.compile(r"(.*-)\d{5}-of-(\d{5})(.*)")
 
 
 def shard_names(output_file: str, num_shards: int) -> list[str]:
@@ -19,6 +23,37 @@ def shard_names(output_file: str, num_shards: int) -> list[str]:
   suffix = output_file[len(name) :]
   ends = (f"{i:05d}-of-{num_shards:05d}" for i in range(num_shards))
   return [f"{name}-{end}{suffix}" for end in ends]
+
+
+def expand(pattern: str) -> list[str]:
+  """The file or folder of this name, else the matches of the glob.
+
+  Raises:
+    ValueError: if the glob also stands for a shard that is missing, or if it
+      matches data sets of one name with different numbers of shards.
+  """
+  if paths.exists(pattern):
+    return [pattern]
+  files = paths.matches(pattern)
+  first: dict[tuple[str, str], re.Match[str]] = {}
+  for shard in filter(None, map(_SHARD.fullmatch, files)):
+    start, count, end = shard.groups()
+    other = first.setdefault((start, end), shard)
+    if other[2] != count:
+      raise ValueError(
+        f"{other[0]} and {shard[0]} belong to different data sets. Remove the "
+        "files of one of them."
+      )
+  for shard in first.values():
+    start, count, end = shard.groups()
+    whole = {f"{start}{i:05d}-of-{count}{end}" for i in range(int(count))}
+    missing = sorted(fnmatch.filter(whole.difference(files), pattern))
+    if missing:
+      raise ValueError(
+        f"{shard[0]} exists, but {missing[0]} does not. Add it; to read only "
+        "some of the shards, name them one by one."
+      )
+  return files
 
 
 def check_output(names: Iterable[str], input_files: Iterable[str]) -> None:
@@ -49,10 +84,7 @@ def check_same_settings(
   note: str,
   remedy: str = "drop `resume` to build everything again",
 ) -> None:
-  """Raises ValueError unless the file `note` has the same settings.
-
-  A setting that the file lacks counts as None: an earlier version wrote it.
-  """
+  """Raises ValueError unless the file `note` has the same settings."""
   for name, values in _differences(read_settings(note), settings):
     then, now = (errors.shorten(json.dumps(value)) for value in values)
     raise ValueError(

@@ -37,10 +37,19 @@ ACTIVATIONS = {
 # The only supported values.
 FIXED_SETTINGS = {
   "model_type": "bert",
-  "layer_norm_eps": 1e-12,
   "position_embedding_type": "absolute",
   "is_decoder": False,
   "add_cross_attention": False,
+}
+# What BERT does, by the keys of similar models, whose tensors can have BERT's
+# names: BigBird, pre-norm models, MobileBERT, DeBERTa and NEZHA.
+_OTHER_MODELS = {
+  "attention_type": "original_full",
+  "rescale_embeddings": False,
+  "ln_type": "postln",
+  "normalization_type": "layer_norm",
+  "relative_attention": False,
+  "use_relative_position": False,
 }
 
 # Our problem types to Hugging Face's.
@@ -92,6 +101,9 @@ class Config:
   initializer_range: float = 0.02
   model_type: str | None = None
   problem_type: str | None = None
+  # The activation of a cross-encoder; the second key is that before version 4.
+  sentence_transformers: dict[str, Any] | None = None
+  sbert_ce_default_activation_function: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -294,9 +306,28 @@ def is_weights(path: str) -> bool:
   return path.endswith(SUFFIXES)
 
 
-def is_config(json_object: Mapping[str, Any]) -> bool:
-  """Whether a config is Hugging Face's."""
-  return "model_type" in json_object or "architectures" in json_object
+def is_config(json_object: Mapping[str, Any], path: str) -> bool:
+  """Whether a config is Hugging Face's.
+
+  Those of 2019 lack the keys that tell, but are beside Hugging Face's weights.
+  """
+  if "model_type" in json_object or "architectures" in json_object:
+    return True
+  folder, name = os.path.split(path)
+  names = paths.list_folder(folder or ".") if name == CONFIG else []
+  return any(map(is_weights, names))
+
+
+def unsupported_settings(config: Mapping[str, Any]) -> list[str]:
+  """Describes the settings of a config, of either form, that BERT lacks."""
+  supported = {**FIXED_SETTINGS, **_OTHER_MODELS}
+  if "hidden_size" in config:
+    supported["embedding_size"] = config["hidden_size"]
+  return [
+    f"{name} is {config[name]!r} and must be {value!r}"
+    for name, value in supported.items()
+    if config.get(name, value) not in (value, None)
+  ]
 
 
 def read_config(folder: str) -> Config:
@@ -313,11 +344,7 @@ def original_config(
     ValueError: names all missing keys and all unsupported settings.
   """
   faults = [f"{name} is missing" for name in names if name not in config]
-  faults += [
-    f"{name} is {config[name]!r} and must be {value!r}"
-    for name, value in FIXED_SETTINGS.items()
-    if config.get(name, value) != value
-  ]
+  faults += unsupported_settings(config)
   hidden_act = config.get("hidden_act", "gelu")
   if hidden_act not in ACTIVATIONS:
     known = ", ".join(ACTIVATIONS)
@@ -326,7 +353,8 @@ def original_config(
     raise ValueError(
       f"{path} describes an unsupported model: {'; '.join(faults)}."
     )
-  values = {name: config[name] for name in names}
+  names = (*names, "layer_norm_eps")  # Some files leave the latter out.
+  values = {name: config[name] for name in names if name in config}
   return {**values, "hidden_act": ACTIVATIONS[hidden_act]}
 
 

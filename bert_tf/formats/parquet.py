@@ -3,15 +3,13 @@
 import glob
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_tf.files import compression, errors, paths
+from bert_tf.files import compression, errors, shard_files
 
 # File names of a split, in Hugging Face's data sets or in the user's own data.
-_PATTERNS = ("{}-*-of-*.parquet", "{}.parquet", "{}/*.parquet")
-_SHARD = re.compile(r"(.*-)(\d{5})-of-(\d{5})\.parquet")
+_PATTERNS = ("{}-[0-9]*-of-*.parquet", "{}.parquet", "{}/*.parquet")
 
 _BATCH_ROWS = 256
 
@@ -29,28 +27,14 @@ def find_split(folder: str, *names: str) -> list[str]:
   files in a folder NAME.
 
   Raises:
-    ValueError: if a shard is missing.
+    ValueError: as `shard_files.expand`, such as for a missing shard.
   """
   for name in names:
     for pattern in _PATTERNS:
       path = os.path.join(glob.escape(folder), pattern.format(name))
-      if files := paths.matches(path):
-        _check_shards(files)
+      if files := shard_files.expand(path):
         return files
   return []
-
-
-def _check_shards(files: Sequence[str]) -> None:
-  shards = [shard for shard in map(_SHARD.fullmatch, files) if shard]
-  sets = {(shard[1], shard[3]): shard[0] for shard in reversed(shards)}
-  if len(sets) > 1:
-    names = " and ".join(sets.values())
-    raise ValueError(f"{names} belong to different data sets.")
-  for (start, count), first in sets.items():
-    for index in range(int(count)):
-      path = f"{start}{index:05d}-of-{count}.parquet"
-      if path not in files:
-        raise ValueError(f"{first} exists, but {path} does not.")
 
 
 def read_rows(

@@ -8,7 +8,6 @@ dataset_infos.json), those of checkpoints from NVIDIA's DeepLearningExamples
 
 import dataclasses
 import os
-import re
 from collections.abc import Callable
 
 from bert_tf.files import atomic
@@ -42,20 +41,24 @@ class Source:
 
 
 def _model(
-  zip_and_vocab_size: str,
+  date: str,
+  kind: str,
+  num_layers: int,
+  width: int,
+  vocab_size: int,
   title: str,
   file_sha256: str | None = None,
   name: str = "",
 ) -> Source:
-  path, vocab_size = zip_and_vocab_size.split()
-  num_layers, width = map(int, re.findall(r"_[LH]-(\d+)", path))
+  # file_sha256 is that of the checkpoint's data, where it is published.
+  zip_name = f"{kind}_L-{num_layers}_H-{width}_A-{width // 64}"
   # Matrices in float32: embeddings, layers, pooler and masked LM. Biases and
   # layer norms add less than 1%.
-  num_rows = int(vocab_size) + 514
+  num_rows = vocab_size + 514
   num_values = num_rows * width + (12 * num_layers + 2) * width**2
-  url = f"https://storage.googleapis.com/bert_models/{path}.zip"
+  url = f"https://storage.googleapis.com/bert_models/{date}/{zip_name}.zip"
   return Source(
-    name=name or path.partition("/")[2],
+    name=name or zip_name,
     title=title,
     is_model=True,
     links=(Link(url),),
@@ -70,44 +73,6 @@ def _model(
   )
 
 
-# Zip with its date, word pieces, title and, where it is published, the hash of
-# the checkpoint's data.
-_BASE_AND_LARGE = """
-2018_10_18/uncased_L-12_H-768_A-12 30522
-BERT-Base, Uncased
-58580dc5e0bf0ae0d2efd51d0e8272b2f808857f0a43a88aaf7549da6d7a8a84
-
-2018_10_18/uncased_L-24_H-1024_A-16 30522
-BERT-Large, Uncased
-bc6b3363e3be458c99ecf64b7f472d2b7c67534fd8f564c0556a678f90f4eea1
-
-2018_10_18/cased_L-12_H-768_A-12 28996
-BERT-Base, Cased
-734d5a1b68bf98d4e9cb6b6692725d00842a1937af73902e51776905d8f760ea
-
-2018_10_18/cased_L-24_H-1024_A-16 28996
-BERT-Large, Cased
-6ff33640f40d472f7a16af0c17b1179ca9dcc0373155fb05335b6a4dd1657ef0
-
-2019_05_30/wwm_uncased_L-24_H-1024_A-16 30522
-BERT-Large, Uncased, whole-word masking
-
-2019_05_30/wwm_cased_L-24_H-1024_A-16 28996
-BERT-Large, Cased, whole-word masking
-
-2018_11_23/multi_cased_L-12_H-768_A-12 119547
-BERT-Base, Multilingual Cased, 104 languages
-55b8a2df41f69c60c5180e50a7c31b7cdf6238909390c4ddf05fbc0d37aa1ac5
-
-2018_11_03/multilingual_L-12_H-768_A-12 105879
-BERT-Base, Multilingual Uncased, not recommended
-3cd83912ebeb0efe2abf35c9f1d5a515d8e80295e61c49b75c8853f756658429
-
-2018_11_03/chinese_L-12_H-768_A-12 21128
-BERT-Base, Chinese
-756699356b78ad0ef1ca9ba6528297bcb3dd1aef5feadd31f4775d7c7fc989ba
-"""
-
 # Names in the paper of the smaller models, by number of layers and width.
 _SIZE_NAMES = {
   (2, 128): "Tiny",
@@ -118,24 +83,48 @@ _SIZE_NAMES = {
 
 
 def _small_model(num_layers: int, width: int) -> Source:
-  file = f"uncased_L-{num_layers}_H-{width}_A-{width // 64}"
   size = _SIZE_NAMES.get((num_layers, width), f"{num_layers}/{width}")
   title, name = f"BERT-{size}, Uncased", ""
   if (num_layers, width) == (12, 768):
     # The zip of BERT-Base of 2018 has the same name.
-    title, name = "BERT-Base, Uncased, retrained in 2020", f"{file}_2020"
-  return _model(f"2020_02_20/{file} 30522", title, name=name)
+    title = "BERT-Base, Uncased, retrained in 2020"
+    name = "uncased_L-12_H-768_A-12_2020"
+  return _model(
+    "2020_02_20", "uncased", num_layers, width, 30522, title, name=name
+  )
 
 
-# The 33 checkpoints of the original release.
+# fmt: off
+# The 33 checkpoints of the original release: date and kind of the zip, number
+# of layers, width, word pieces, title, and the hash of the checkpoint's data.
 MODELS = (
-  *(_model(*b.split("\n")) for b in _BASE_AND_LARGE.strip().split("\n\n")),
+  _model("2018_10_18", "uncased", 12, 768, 30522, "BERT-Base, Uncased",
+    "58580dc5e0bf0ae0d2efd51d0e8272b2f808857f0a43a88aaf7549da6d7a8a84"),
+  _model("2018_10_18", "uncased", 24, 1024, 30522, "BERT-Large, Uncased",
+    "bc6b3363e3be458c99ecf64b7f472d2b7c67534fd8f564c0556a678f90f4eea1"),
+  _model("2018_10_18", "cased", 12, 768, 28996, "BERT-Base, Cased",
+    "734d5a1b68bf98d4e9cb6b6692725d00842a1937af73902e51776905d8f760ea"),
+  _model("2018_10_18", "cased", 24, 1024, 28996, "BERT-Large, Cased",
+    "6ff33640f40d472f7a16af0c17b1179ca9dcc0373155fb05335b6a4dd1657ef0"),
+  _model("2019_05_30", "wwm_uncased", 24, 1024, 30522,
+    "BERT-Large, Uncased, whole-word masking"),
+  _model("2019_05_30", "wwm_cased", 24, 1024, 28996,
+    "BERT-Large, Cased, whole-word masking"),
+  _model("2018_11_23", "multi_cased", 12, 768, 119547,
+    "BERT-Base, Multilingual Cased, 104 languages",
+    "55b8a2df41f69c60c5180e50a7c31b7cdf6238909390c4ddf05fbc0d37aa1ac5"),
+  _model("2018_11_03", "multilingual", 12, 768, 105879,
+    "BERT-Base, Multilingual Uncased, not recommended",
+    "3cd83912ebeb0efe2abf35c9f1d5a515d8e80295e61c49b75c8853f756658429"),
+  _model("2018_11_03", "chinese", 12, 768, 21128, "BERT-Base, Chinese",
+    "756699356b78ad0ef1ca9ba6528297bcb3dd1aef5feadd31f4775d7c7fc989ba"),
   *(
     _small_model(num_layers, width)
     for num_layers in (2, 4, 6, 8, 10, 12)
     for width in (128, 256, 512, 768)
   ),
 )
+# fmt: on
 
 _GLUE = "https://dl.fbaipublicfiles.com/glue/data"
 _SENTEVAL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
@@ -146,86 +135,7 @@ _MRPC_TRAIN = "msr_paraphrase_train.txt"
 _MRPC_TEST = "msr_paraphrase_test.txt"
 _MRPC_DEV_IDS = "dev_ids.tsv"
 
-# Name, bytes and title of each data set, then address and hash of each file. A
-# second word after the address is the name of the file in the folder.
-_DATA_SETS = f"""
-CoLA 376971 GLUE
-{_GLUE}/CoLA.zip
-f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff
-
-SST-2 7439277 GLUE
-{_GLUE}/SST-2.zip
-d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa
-
-STS-B 802872 GLUE
-{_GLUE}/STS-B.zip
-e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85
-
-QQP 41696084 GLUE
-{_GLUE}/QQP-clean.zip
-40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0
-
-MNLI 312783507 GLUE
-{_GLUE}/MNLI.zip
-e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633
-
-QNLI 10627589 GLUE
-{_GLUE}/QNLIv2.zip
-e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5
-
-RTE 697150 GLUE
-{_GLUE}/RTE.zip
-6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee
-
-WNLI 28999 GLUE
-{_GLUE}/WNLI.zip
-ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46
-
-MRPC 1494541 GLUE
-{_SENTEVAL}/{_MRPC_TRAIN}
-60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89
-{_SENTEVAL}/{_MRPC_TEST}
-a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784
-{_GLUE}/mrpc_dev_ids.tsv {_MRPC_DEV_IDS}
-971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7
-
-AX 222257 GLUE
-{_GLUE}/AX.tsv diagnostic.tsv
-0e13510b1bb14436ff7e2ee82338f0efb0133ecf2e73507a697dc210db3f05fd
-
-SQuAD-1.1 35142551 questions on Wikipedia
-{_SQUAD}/train-v1.1.json
-3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955
-{_SQUAD}/dev-v1.1.json
-95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9
-
-SQuAD-2.0 46494161 questions on Wikipedia
-{_SQUAD}/train-v2.0.json
-68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002
-{_SQUAD}/dev-v2.0.json
-80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8
-
-XNLI 483963712 entailment in 15 languages
-{_XNLI}/XNLI-1.0.zip
-4ba1d5e1afdb7161f0f23c66dc787802ccfa8a25a3ddd3b165a35e50df346ab1
-{_XNLI}/XNLI-MT-1.0.zip
-f732517ba2fb1d550e9f3c2aabaef6017c91ee2dcec90e878f138764d224db05
-
-SWAG 43954806 choice of the sentence that follows
-{_SWAG}/train.csv
-5748b51126ac255c5a6f26e1ba473b51116d6c822aeb25e63ecba282c9d0e610
-{_SWAG}/val.csv
-c0497b2cd7f3e6b7df995524b1853f62285d60d110d659b19545ca80b2903234
-{_SWAG}/test.csv
-a689a1a4e892a65ca625c1f0fcf77bcce004b59ad1caeb134ca5ec080a711cb6
-"""
-
 _TABLES = ("train.tsv", "dev.tsv", "test.tsv")
-# The files of those zips that are not tables of GLUE.
-_UNPACKED = {
-  "MNLI": ("train.tsv", "dev_matched.tsv", "dev_mismatched.tsv"),
-  "XNLI": ("xnli.dev.tsv", "xnli.test.tsv", "multinli/multinli.train.en.tsv"),
-}
 
 
 def _join_mrpc(folder: str) -> None:
@@ -255,29 +165,103 @@ def _join_mrpc(folder: str) -> None:
     atomic.write_lines(os.path.join(folder, name), lines)
 
 
-def _data_set(block: str) -> Source:
-  header, *lines = block.split("\n")
-  name, num_bytes, title = header.split(" ", 2)
-  links = []
-  for address, sha256 in zip(lines[::2], lines[1::2]):
-    url, _, file = address.partition(" ")
-    if not url.endswith(".zip"):
-      file = file or url.rpartition("/")[2]
-    links.append(Link(url, sha256, file))
-  files = tuple(link.file for link in links)
-  if "" in files or name == "MRPC":
-    files = _UNPACKED.get(name, _TABLES)
+def _link(base: str, name: str, sha256: str, file: str = "") -> Link:
+  is_zip = name.endswith(".zip")
+  return Link(f"{base}/{name}", sha256, "" if is_zip else file or name)
+
+
+def _data_set(
+  name: str,
+  title: str,
+  num_bytes: int,
+  *links: Link,
+  files: tuple[str, ...] = (),
+  finish: Callable[[str], None] | None = None,
+) -> Source:
+  # Without `files`, they are those of the links.
   return Source(
     name=name,
     title=title,
-    links=tuple(links),
-    num_bytes=int(num_bytes),
-    files=files,
-    finish=_join_mrpc if name == "MRPC" else None,
+    links=links,
+    num_bytes=num_bytes,
+    files=files or tuple(link.file for link in links),
+    finish=finish,
   )
 
 
-DATA_SETS = tuple(map(_data_set, _DATA_SETS.strip().split("\n\n")))
+# fmt: off
+# Name, title and number of bytes of all data sets, and their downloads.
+DATA_SETS = (
+  _data_set("CoLA", "GLUE", 376_971,
+    _link(_GLUE, "CoLA.zip",
+      "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff"),
+    files=_TABLES),
+  _data_set("SST-2", "GLUE", 7_439_277,
+    _link(_GLUE, "SST-2.zip",
+      "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"),
+    files=_TABLES),
+  _data_set("STS-B", "GLUE", 802_872,
+    _link(_GLUE, "STS-B.zip",
+      "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85"),
+    files=_TABLES),
+  _data_set("QQP", "GLUE", 41_696_084,
+    _link(_GLUE, "QQP-clean.zip",
+      "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),
+    files=_TABLES),
+  _data_set("MNLI", "GLUE", 312_783_507,
+    _link(_GLUE, "MNLI.zip",
+      "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),
+    files=("train.tsv", "dev_matched.tsv", "dev_mismatched.tsv")),
+  _data_set("QNLI", "GLUE", 10_627_589,
+    _link(_GLUE, "QNLIv2.zip",
+      "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),
+    files=_TABLES),
+  _data_set("RTE", "GLUE", 697_150,
+    _link(_GLUE, "RTE.zip",
+      "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),
+    files=_TABLES),
+  _data_set("WNLI", "GLUE", 28_999,
+    _link(_GLUE, "WNLI.zip",
+      "ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46"),
+    files=_TABLES),
+  _data_set("MRPC", "GLUE", 1_494_541,
+    _link(_SENTEVAL, _MRPC_TRAIN,
+      "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"),
+    _link(_SENTEVAL, _MRPC_TEST,
+      "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"),
+    _link(_GLUE, "mrpc_dev_ids.tsv",
+      "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7",
+      _MRPC_DEV_IDS),
+    files=_TABLES, finish=_join_mrpc),
+  _data_set("AX", "GLUE", 222_257,
+    _link(_GLUE, "AX.tsv",
+      "0e13510b1bb14436ff7e2ee82338f0efb0133ecf2e73507a697dc210db3f05fd",
+      "diagnostic.tsv")),
+  _data_set("SQuAD-1.1", "questions on Wikipedia", 35_142_551,
+    _link(_SQUAD, "train-v1.1.json",
+      "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955"),
+    _link(_SQUAD, "dev-v1.1.json",
+      "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9")),
+  _data_set("SQuAD-2.0", "questions on Wikipedia", 46_494_161,
+    _link(_SQUAD, "train-v2.0.json",
+      "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002"),
+    _link(_SQUAD, "dev-v2.0.json",
+      "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8")),
+  _data_set("XNLI", "entailment in 15 languages", 483_963_712,
+    _link(_XNLI, "XNLI-1.0.zip",
+      "4ba1d5e1afdb7161f0f23c66dc787802ccfa8a25a3ddd3b165a35e50df346ab1"),
+    _link(_XNLI, "XNLI-MT-1.0.zip",
+      "f732517ba2fb1d550e9f3c2aabaef6017c91ee2dcec90e878f138764d224db05"),
+    files=("xnli.dev.tsv", "xnli.test.tsv", "multinli/multinli.train.en.tsv")),
+  _data_set("SWAG", "choice of the sentence that follows", 43_954_806,
+    _link(_SWAG, "train.csv",
+      "5748b51126ac255c5a6f26e1ba473b51116d6c822aeb25e63ecba282c9d0e610"),
+    _link(_SWAG, "val.csv",
+      "c0497b2cd7f3e6b7df995524b1853f62285d60d110d659b19545ca80b2903234"),
+    _link(_SWAG, "test.csv",
+      "a689a1a4e892a65ca625c1f0fcf77bcce004b59ad1caeb134ca5ec080a711cb6")),
+)
+# fmt: on
 
 # Data that need a licence, with directions to obtain them.
 LICENSED = {

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import model_folder, modeling
-from bert_tf import settings as settings_lib
+from bert_tf.data import unknown_pieces
 from bert_tf.export import config as export_config
 from bert_tf.export import export, saved_models
 from bert_tf.files import atomic, paths, shard_files, text_lines
@@ -110,7 +110,7 @@ class FeatureExtractor:
     )
 
     def vectors(inputs: dict[str, modeling.Tensor]) -> dict[str, Any]:
-      layers = named.call_layer(model, inputs).all_encoder_layers
+      layers = named(inputs).all_encoder_layers
       return {
         "vectors": tf.stack([layers[i] for i in config.layers], axis=1),
         "sequence_output": layers[-1],
@@ -119,6 +119,7 @@ class FeatureExtractor:
     self._compute = loaded_model.wrap_function(
       saved_models.ids_function(vectors)
     )
+    self._counts = unknown_pieces.PieceCounts(tokenizer, "the texts")
     self._task = encoder.EncoderTask(
       tokenizer=tokenizer,
       settings=task_config.EncoderSettings(
@@ -136,7 +137,7 @@ class FeatureExtractor:
     )
     info, tokenizer = export.describe(self._files, "encoder", config)
     assert tokenizer is not None
-    found = settings_lib.extract(info, task_config.EncoderSettings)
+    found = info.settings
     if not self._takes_saved_length:
       length = self.config.max_seq_length
       found = dataclasses.replace(found, max_seq_length=length)
@@ -168,6 +169,8 @@ class FeatureExtractor:
       for index, row in enumerate(rows)
     ]
     inputs = [each for row in task.preprocess(named) for each in row.sequences]
+    for each in inputs:
+      self._counts.add_ids(each.input_ids)
     vectors = np.zeros((len(rows), self.bert_config.hidden_size), np.float32)
     # A batch is as wide as its longest text.
     order = sorted(range(len(rows)), key=lambda i: len(inputs[i].input_ids))
@@ -196,6 +199,7 @@ class FeatureExtractor:
       [computed] = self._compute(arrays, ("vectors",)).values()
       for each, vectors in zip(packed, computed):  # [K, F, D]
         ids = each.input_ids
+        self._counts.add_ids(ids)
         tokens = self._task.tokenizer.convert_ids_to_tokens(ids)
         pooled = encoder.pool(vectors[:, : len(ids)], self.config.pooling)
         # Copies, so that features of a text do not keep its batch in memory.

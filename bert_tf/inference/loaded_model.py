@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import model_folder, modeling, settings, tokenization
+from bert_tf import model_folder, modeling, tokenization
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
+from bert_tf.files import errors
 from bert_tf.layers import layer_norm
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import registry
 
 Specs = Mapping[str, tf.TensorSpec]
 
@@ -40,12 +40,18 @@ class Function:
   def __call__(
     self, inputs: Mapping[str, np.ndarray], names: Collection[str] = ()
   ) -> dict[str, np.ndarray]:
-    """Returns the outputs with these names, or all; may raise OpError."""
+    """Returns the outputs with these names, or all.
+
+    Raises ValueError if the model rejects an input.
+    """
     tensors = {
       name: tf.constant(inputs[name], spec.dtype)
       for name, spec in self.inputs.items()
     }
-    outputs = self.compute(**tensors)
+    try:
+      outputs = self.compute(**tensors)
+    except tf.errors.InvalidArgumentError as error:
+      raise ValueError(errors.reason(error)) from error
     return {name: outputs[name].numpy() for name in names or outputs}
 
 
@@ -64,20 +70,13 @@ class LoadedModel:
   vocab_file: str | None = None
   tokenizer: tokenization.FullTokenizer | None = None
 
-  @property
-  def settings(self) -> Any:
-    """The settings of the model's task."""
-    assert self.info is not None
-    kind = registry.load(registry.TASKS[self.info.task].settings)
-    return settings.extract(self.info, kind)
-
 
 def load(config: configs.ModelConfig) -> LoadedModel:
   """Loads the functions on ids of a SavedModel.
 
   Raises:
     ValueError: if it cannot be read, has weights that are not finite, was not
-      written by export_savedmodel.py, or is of another task.
+      written by `bert-tf export`, or is of another task.
   """
   folder = config.init_checkpoint
   loaded = saved_models.load(folder)
@@ -89,8 +88,6 @@ def load(config: configs.ModelConfig) -> LoadedModel:
     )
     for name in (saved_models.IDS, saved_models.ATTENTION)
     if (function := loaded.signatures.get(name))
-    # Older versions exported the attention of texts.
-    and saved_models.ID_NAMES[0] in function.structured_input_signature[1]
   }
   name = os.path.basename(os.path.abspath(folder))
   version = int(name) if name.isdecimal() else 1

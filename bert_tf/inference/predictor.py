@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf import checkpoints, heads, model_folder
+from bert_tf.data import unknown_pieces
 from bert_tf.export import config as configs
 from bert_tf.export import saved_models
-from bert_tf.files import errors
 from bert_tf.inference import feature_extraction, ids_rows, loaded_model
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.tasks import base
@@ -83,11 +82,13 @@ class Predictor:
       model = loaded_model.build(source)
     self._model = model
     self.tasks: dict[str, base.Task[Any]] = {}
+    self._counts: unknown_pieces.PieceCounts | None = None
     if model.info is not None and model.tokenizer is not None:
       task = base.open_task(
-        model.info.task, model.tokenizer, model.settings, model.info.label_spec
+        model.info.task, model.tokenizer, model.info.settings, model.info.labels
       )
       self.tasks = {saved_models.TEXT: task, **task.variants()}
+      self._counts = unknown_pieces.PieceCounts(model.tokenizer, "the texts")
     self.functions = model.functions
     self.info = model.info
     self.version = model.version
@@ -124,7 +125,7 @@ class Predictor:
     to_texts = inputs_lib.texts_by_name
     texts = [to_texts(i, row, names, num) for i, row in enumerate(rows)]
     task.check(texts)
-    prepared = [preprocess(task, i, row) for i, row in enumerate(texts)]
+    prepared = [self.preprocess(task, i, row) for i, row in enumerate(texts)]
     places = [
       (row, number)
       for row, each in enumerate(prepared)
@@ -149,6 +150,19 @@ class Predictor:
           answers[row] = task.postprocess(prepared[row], known)
           outputs[row] = {}  # Frees the memory.
     return answers[0] if is_single else answers
+
+  def preprocess(
+    self, reader: ids_rows.RowReader, index: int, row: base.Row
+  ) -> base.Inputs:
+    """Returns the inputs of a row; errors name the row's number."""
+    try:
+      [inputs] = reader.preprocess([row])
+    except ValueError as error:
+      raise ValueError(f"row {index}: {error}") from error
+    if self._counts:
+      for sequence in inputs.sequences:
+        self._counts.add_ids(sequence.input_ids)
+    return inputs
 
   def task(self) -> base.Task[Any]:
     """Returns the task of texts; ValueError if the model takes no texts."""
@@ -175,10 +189,7 @@ class Predictor:
     has_choices = function.inputs["input_ids"].shape.rank == 3
     if has_choices:  # Each input is the only choice of a row.
       arrays = {name: array[:, None] for name, array in arrays.items()}
-    try:
-      outputs = function(arrays, reader.outputs)
-    except tf.errors.InvalidArgumentError as error:
-      raise ValueError(errors.reason(error)) from error
+    outputs = function(arrays, reader.outputs)
     return [dict(zip(outputs, values)) for values in zip(*outputs.values())]
 
   def attention(self, text: str, text_b: str | None = None) -> Attention:
@@ -199,17 +210,6 @@ class Predictor:
     [probabilities] = function(base.batch([packed]))["attention"]
     tokens = task.tokenizer.convert_ids_to_tokens(packed.input_ids)
     return Attention(tuple(tokens), probabilities)
-
-
-def preprocess(
-  reader: ids_rows.RowReader, index: int, row: base.Row
-) -> base.Inputs:
-  """Returns the inputs of a row; errors name the row's number."""
-  try:
-    [inputs] = reader.preprocess([row])
-  except ValueError as error:
-    raise ValueError(f"row {index}: {error}") from error
-  return inputs
 
 
 def load(

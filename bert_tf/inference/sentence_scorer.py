@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import heads, model_folder, model_inputs, tokenization
-from bert_tf.data import masking
+from bert_tf.data import masking, unknown_pieces
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.kernels import backend
@@ -84,6 +84,7 @@ class SentenceScorer:
     self._tokenizer = model_folder.load_tokenizer(files, config.do_lower_case)
     masking.check_special_tokens(self._tokenizer.vocab, files.needed_vocab())
     self._mask_id = self._tokenizer.vocab[tokenization.MASK]
+    self._counts = unknown_pieces.PieceCounts(self._tokenizer, "the texts")
     # [CLS] and [SEP] take two positions.
     self.max_tokens = bert_config.max_position_embeddings - 2
     self._model = heads.PretrainingModel(bert_config.without_random_values())
@@ -159,6 +160,7 @@ class SentenceScorer:
       )
       for tokens in texts
     ]
+    self._counts.add_ids(itertools.chain.from_iterable(ids))
     batches = list(_batches([*map(len, ids)], self.config.batch_tokens))
     for batch in progress.track(batches, "scoring", "batch", len(batches)):
       rows = [(ids[text], [position]) for text, position in batch]

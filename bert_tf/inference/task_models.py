@@ -286,17 +286,15 @@ class FineTunedModel(TaskModel):
       for index, label in enumerate(raw_labels):
         with _named_row(index):
           rows[index] = task.add_label(rows[index], label, split)
-      if split == "train":
-        task = self._infer(task, rows, raw_labels)
       task = task.infer(rows, source)
+      if split == "train":
+        task = self._with_label_types(task, raw_labels)
       splits[split] = splits_lib.Split(split, rows, source)
     return fine_tuning.run_on_splits(setup, task, splits) or {}
 
-  def _infer(
-    self, task: Any, rows: list[base.Row], labels: Sequence[Any]
-  ) -> Any:
-    """Returns the task with what labels from Python tell besides rows."""
-    return task.infer(rows, "the train rows")
+  def _with_label_types(self, task: Any, labels: Sequence[Any]) -> Any:
+    """Returns the task with what the types of labels from Python tell."""
+    return task
 
   def _labelled(
     self, inputs: Any, labels: Any
@@ -380,17 +378,14 @@ class Classifier(FineTunedModel):
   def _answer(self, answer: dict[str, Any]) -> Prediction:
     label, probabilities = answer["label"], answer["probabilities"]
     info = self._predictor and self._predictor.info
-    if probabilities and info and info.labels_are_text is False:
+    if probabilities and info and info.labels and not info.labels.are_text:
       # `fit` was given numbers, whose names in the run are JSON.
       probabilities = {json.loads(n): p for n, p in probabilities.items()}
       is_list = isinstance(label, list)
       label = [*map(json.loads, label)] if is_list else json.loads(label)
     return Prediction(label, probabilities)
 
-  def _infer(
-    self, task: Any, rows: list[base.Row], labels: Sequence[Any]
-  ) -> Any:
-    task = super()._infer(task, rows, labels)
+  def _with_label_types(self, task: Any, labels: Sequence[Any]) -> Any:
     items = itertools.chain.from_iterable(
       x if isinstance(x, list | tuple | set) else [x] for x in labels
     )

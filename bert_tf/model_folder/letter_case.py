@@ -19,7 +19,7 @@ class Case:
 
 
 def get_case(settings: Any) -> Case:
-  """Returns the case of a RunInfo, a config or a Case; unknown for None."""
+  """Returns the case of settings or of a Case; unknown for None."""
   if settings is None:
     return Case()
   return Case(settings.do_lower_case, settings.strip_accents)

@@ -22,6 +22,7 @@ from bert_tf.model_folder import letter_case, run_info
 from bert_tf.tasks import registry
 
 _RELEASED = "bert_model.ckpt"  # The prefix in the folders of 2018.
+_warn_once = functools.cache(logging.warning)  # A model may be read repeatedly.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,13 +87,13 @@ def read_run(weights: str) -> run_info.RunInfo | None:
     is_newest = os.path.basename(newest) == os.path.basename(weights)
     if paths.exists(f"{weights}.index") and not is_newest:
       # The scores in run.json are those of the newest checkpoint.
-      return dataclasses.replace(run, scores=None)
+      return dataclasses.replace(run, scores={})
     return run
   if not (labels := run_info.read_labels(folder)):
     return None
   is_of_words = labels.problem_type == run_info.WORDS
   task = registry.NER if is_of_words else registry.CLASSIFICATION
-  return run_info.RunInfo(task=task.name, **labels.run_fields())
+  return run_info.RunInfo(task=task.name, labels=labels)
 
 
 def _read_hugging_face_run(weights: str, folder: str) -> run_info.RunInfo:
@@ -106,10 +107,12 @@ def _read_hugging_face_run(weights: str, folder: str) -> run_info.RunInfo:
   run = run_info.read_run(folder)
   if not run or run.task != task.name:
     run = run_info.RunInfo(task=task.name)
-  settings = tokenizer_files.read_settings(folder)
-  case = dataclasses.asdict(letter_case.get_case(settings))
-  known = {name: value for name, value in case.items() if value is not None}
-  run = dataclasses.replace(run, **known)
+  case = letter_case.get_case(tokenizer_files.read_settings(folder))
+  known = {
+    name: value for name, value in vars(case).items() if value is not None
+  }
+  settings = dataclasses.replace(run.settings, **known)
+  run = dataclasses.replace(run, settings=settings)
   if not num_labels:
     return run
   path = os.path.join(folder, hugging_face.CONFIG)
@@ -137,10 +140,16 @@ def _read_hugging_face_run(weights: str, folder: str) -> run_info.RunInfo:
         problem_type = run_info.REGRESSION
     if problem_type == run_info.REGRESSION:
       labels = ()
-  run_info.check_labels(f"id2label of {path}", problem_type, labels)
-  return dataclasses.replace(
-    run, problem_type=problem_type or run.problem_type, labels=labels
-  )
+      given = (config.sentence_transformers or {}).get("activation_fn")
+      given = given or config.sbert_ce_default_activation_function
+      if given and not str(given).endswith("Identity"):
+        _warn_once(f"{path}: predictions are logits, without its {given}.")
+  task_name, default = task.label_defaults or ("", run_info.CLASSIFICATION)
+  if run.labels:
+    task_name, default = run.labels.task_name, run.labels.problem_type
+  spec = run_info.LabelSpec(task_name, problem_type or default, labels)
+  run_info.check_labels(f"id2label of {path}", spec)
+  return dataclasses.replace(run, labels=spec)
 
 
 def read(
@@ -193,7 +202,7 @@ def read_beside(
     if not paths.exists(config_file):
       raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
   values = json_files.read_object(config_file)
-  if not is_theirs and hugging_face.is_config(values):
+  if not is_theirs and hugging_face.is_config(values, config_file):
     raise ValueError(
       f"{config_file} is Hugging Face's config, whose `gelu` is a different "
       f"function, but {weights} does not hold Hugging Face's weights. Give the "
@@ -239,7 +248,7 @@ def load(
 
 
 def save(
-  model: Any, folder: str, vocab_file: str | None, settings: Mapping[str, Any]
+  model: Any, folder: str, vocab_file: str | None, changes: Mapping[str, Any]
 ) -> None:
   """Writes the model folder of `PretrainedModel.save_pretrained`."""
   there = paths.list_folder(folder) if paths.exists(folder) else []
@@ -248,20 +257,34 @@ def save(
     raise ValueError(f"{folder} holds other files, such as {others[0]}.")
   task, saved = registry.TASKS[model.task], model.run
   vocab_file = vocab_file or model.vocab_file
-  given = run_info.RunInfo(task=task.name, **settings)
-  values = dataclasses.asdict(letter_case.resolve(given, saved, vocab_file))
+  names = {field.name for field in dataclasses.fields(run_info.LabelSpec)}
+  named = {n: value for n, value in changes.items() if n in names}
+  known = {n: value for n, value in changes.items() if n not in names}
+  given = registry.settings_class(task.name)(**known)
+  case = letter_case.resolve(given, saved and saved.settings, vocab_file)
+  run = run_info.RunInfo(task=task.name)
   if saved and saved.task == task.name:
-    values = {**saved.saved(), **dict.fromkeys(run_info.FINDINGS), **values}
-  run = dataclasses.replace(given, **{**values, **given.saved()})
+    run = dataclasses.replace(saved, examples=run_info.Examples(), scores={})
+  settings = dataclasses.replace(
+    run.settings,
+    **vars(case),
+    **{n: v for n, v in known.items() if n not in vars(case)},
+  )
+  run = dataclasses.replace(run, settings=settings)
   if task.label_defaults:
-    num, kind = model.num_labels, run.problem_type or task.label_defaults[1]
+    num = model.num_labels
+    spec = run.labels or run_info.LabelSpec(
+      *task.label_defaults, hugging_face.numbered_labels(num)
+    )
+    spec = dataclasses.replace(spec, **named)
+    labels, kind = tuple(spec.labels), spec.problem_type
     if num == 1 and kind == run_info.CLASSIFICATION:
       kind = run_info.REGRESSION
-    labels = tuple(run.labels or hugging_face.numbered_labels(num))
-    if len(labels) != num:
+    if kind != run_info.REGRESSION and len(labels) != num:
       raise ValueError(f"{len(labels)} labels do not fit {num} outputs.")
     labels = () if kind == run_info.REGRESSION else labels
-    run = dataclasses.replace(run, problem_type=kind, labels=labels)
+    spec = dataclasses.replace(spec, problem_type=kind, labels=labels)
+    run = dataclasses.replace(run, labels=spec)
   run_info.write_run(folder, run, model.config, vocab_file)
   weights = {variable.path: variable for variable in model.weights}
   checkpoints.write(os.path.join(folder, _RELEASED), weights)
@@ -280,7 +303,8 @@ def load_tokenizer(
   """
   path = files.needed_vocab()
   user = letter_case.Case(do_lower_case, strip_accents)
-  case = letter_case.resolve(user, files.run, path)
+  saved = files.run.settings if files.run else None
+  case = letter_case.resolve(user, saved, path)
   tokenization.validate_case_matches_checkpoint(
     case.do_lower_case is not False, files.reader.path
   )
@@ -349,26 +373,10 @@ def _find_hugging_face(
       f"{path} is a folder of Hugging Face's cache. Give one of the folders in "
       f"{folder}: {', '.join(paths.list_folder(folder))}."
     )
-  places = [os.path.join(path, name) for name in names]
-  if hugging_face.CONFIG in names and (lost := list(filter(_is_lost, places))):
-    raise ValueError(
-      f"{', '.join(lost)}: only links to files that are missing. Copy the "
-      "files too, with `cp -rL`, or fetch them with `git lfs pull`."
-    )
   files = [hugging_face.WEIGHTS]
   if files[0] not in names and not has_others:
     files = [name for name in names if hugging_face.is_weights(name)]
   return [os.path.join(path, name) for name in files if name in names]
-
-
-def _is_lost(path: str) -> bool:
-  # A link, or what git and copies without links make of one.
-  if os.path.islink(path) and not os.path.exists(path):
-    return True
-  if not os.path.isfile(path) or os.path.getsize(path) > 300:
-    return False
-  starts = (b"../../blobs/", b"version https://git-lfs")
-  return paths.read_bytes(path).startswith(starts)
 
 
 def _list(files: Sequence[str]) -> str:

@@ -47,8 +47,8 @@ class RunFolder:
   @functools.cached_property
   def labels(self) -> run_info.LabelSpec | None:
     """The labels of the run's model; None for a new run or without labels."""
-    spec = self.info.label_spec if self.info else None
-    return spec or run_info.read_labels(self.path)
+    labels = self.info.labels if self.info else None
+    return labels or run_info.read_labels(self.path)
 
   @property
   def is_begun(self) -> bool:
@@ -90,12 +90,12 @@ class RunFolder:
 
   @contextlib.contextmanager
   def open_records_dir(self) -> Iterator[str]:
-    """Yields the folder for this process's records, usually that of the run.
+    """Yields the folder for this process's records.
 
-    A training reads its records again at each evaluation. Another process must
-    not overwrite them meanwhile, so it gets a temporary folder.
+    A training holds the lock of its folder, so its records stay there. Other
+    processes may run at the same time, so each gets a temporary folder.
     """
-    if self.is_training or (self.is_writable and not lock.is_held(self.path)):
+    if self.is_training:
       yield self.path
       return
     with tempfile.TemporaryDirectory() as folder:
@@ -118,8 +118,8 @@ class RunFolder:
     """
     bert_config.check_sizes()
     saved = self.info  # Raises ValueError for the run of another task.
-    if info.label_spec:
-      self.check_labels(info.label_spec)
+    if info.labels:
+      self.check_labels(info.labels)
     config_file = os.path.join(self.path, run_info.CONFIG_FILE)
     if paths.exists(config_file):
       there = model_config.BertConfig.from_json_file(config_file)
@@ -137,8 +137,9 @@ class RunFolder:
     if self.is_begun:
       run_info.check_vocab(self.path, vocab_file)
     if saved and self.is_begun and not self.is_training:
-      findings = {name: getattr(info, name) for name in run_info.FINDINGS}
-      info = dataclasses.replace(saved, **findings)
+      info = dataclasses.replace(
+        saved, examples=info.examples, scores=info.scores
+      )
     if self.is_writable:
       run_info.write_run(self.path, info, bert_config, vocab_file)
 
@@ -158,4 +159,4 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
     for name, value in results.items()
     if name != checkpoints.GLOBAL_STEP and math.isfinite(value)
   }
-  run_info.write_json(folder, dataclasses.replace(info, scores=scores or None))
+  run_info.write_json(folder, dataclasses.replace(info, scores=scores))

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import os
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import bert_tf
@@ -35,9 +35,6 @@ CLASSIFICATION, REGRESSION, MULTILABEL = PROBLEM_TYPES
 # The problem type of a model that labels the words of texts, not the texts.
 WORDS = "words"
 
-# Fields that are results of a run and not settings.
-FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
-
 
 @dataclasses.dataclass(frozen=True)
 class LabelSpec:
@@ -46,7 +43,8 @@ class LabelSpec:
   task_name: str  # As the task's authors write it.
   problem_type: str  # One of PROBLEM_TYPES, or WORDS.
   labels: tuple[str, ...]  # In the order of their ids; () in a regression.
-  # See RunInfo.labels_are_text; `==` ignores it.
+  # False if the labels came from Python as numbers or booleans. `labels` then
+  # holds their JSON. `==` ignores it.
   are_text: bool = dataclasses.field(default=True, compare=False)
   # What the user can do if data have other labels, for messages.
   hint: str = dataclasses.field(default="", compare=False)
@@ -61,12 +59,6 @@ class LabelSpec:
     known = errors.join_names(self.labels)
     return f"label {label!r} is not one of {known}{self.hint}"
 
-  def run_fields(self) -> dict[str, Any]:
-    """Returns the fields of run.json that hold the labels."""
-    are_text = None if self.are_text else False
-    labels = {"labels": self.labels, "labels_are_text": are_text}
-    return self.label_map() | labels
-
   def label_map(self) -> dict[str, Any]:
     """Returns the content of label_map.json; a label's id is its index."""
     return {
@@ -77,78 +69,77 @@ class LabelSpec:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunInfo:
-  """The content of run.json; None for a field that does not apply to the task.
+class Training:
+  """How weights were trained; None for what is not known or does not apply."""
 
-  Settings have the names and meanings of the flags.
-  """
-
-  task: str  # One of registry.TASKS.
-  do_lower_case: bool | None = None
-  strip_accents: bool | None = None
-  max_seq_length: int | None = None
-  task_name: str | None = None
-  problem_type: str | None = None
-  labels: tuple[str, ...] | None = None  # In the order of their ids.
-  # False if the labels came from Python as numbers or booleans. `labels` then
-  # holds their JSON.
-  labels_are_text: bool | None = None
+  # Arithmetic of the last training.
+  precision: str | None = None
+  deterministic: bool | None = None
   # The weight of each label in the loss of the last training.
   class_weights: tuple[float, ...] | None = None
-  is_pair: bool | None = None  # Whether the inputs are pairs of texts.
-  doc_stride: int | None = None
-  max_query_length: int | None = None
-  version_2_with_negative: bool | None = None
-  null_score_diff_threshold: float | None = None
-  n_best_size: int | None = None
-  max_answer_length: int | None = None
-  document_context: bool | None = None
-  long_text: str | None = None
-  # The vectors of texts that an exported encoder computes.
-  pooling: str | None = None
-  normalize: bool | None = None
-  # Number of words that an exported pre-trained model predicts for a [MASK].
-  top_k: int | None = None
   lora_rank: int | None = None
   lora_alpha: float | None = None
   # The number of steps that fills train_minutes, in a run with such a time.
   num_train_steps: int | None = None
   train_minutes: float | None = None
-  # Arithmetic of the last training.
-  precision: str | None = None
-  deterministic: bool | None = None
-  num_train_examples: int | None = None
-  num_dev_examples: int | None = None
-  # A few examples of the dev file: `inputs` holds texts by the names of the
-  # served model's inputs, `answer` is the label or answer in the file.
-  examples: tuple[dict[str, Any], ...] | None = None
-  # Results of the newest checkpoint on the dev file.
-  scores: dict[str, float] | None = None
   # The number of training steps of an exported checkpoint.
   global_step: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Examples:
+  """The numbers of examples of a run; None for a split that it did not read."""
+
+  num_train: int | None = None
+  num_dev: int | None = None
+  # A few examples of the dev file: `inputs` holds texts by the names of the
+  # served model's inputs, `answer` is the label or answer in the file.
+  shown: tuple[dict[str, Any], ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunInfo:
+  """The content of run.json: what a model is, and how it was trained."""
+
+  task: str  # One of registry.TASKS, unless the task is not registered.
+  # The settings of the task, an instance of `registry.settings_class`. None in
+  # a field stands for a value that is not known.
+  settings: Any = None
+  labels: LabelSpec | None = None  # None for a task without labels.
+  training: Training = Training()
+  examples: Examples = Examples()
+  # Results of the newest checkpoint on the dev file.
+  scores: dict[str, float] = dataclasses.field(default_factory=dict)
   # Version of the package that wrote the file.
   bert_tf_version: str = bert_tf.__version__
 
-  def saved(self) -> dict[str, Any]:
-    """Returns the known fields by name, except task and bert_tf_version."""
-    return {
-      name: value
-      for name, value in vars(self).items()
-      if value is not None and name not in ("task", "bert_tf_version")
-    }
+  def __post_init__(self) -> None:
+    """Makes `settings` an instance of exactly the task's class."""
+    settings = registry.settings_class(self.task)
+    names = {field.name for field in dataclasses.fields(settings)}
+    known = {n: v for n, v in _known(self.settings).items() if n in names}
+    object.__setattr__(self, "settings", settings(**known))
 
-  @property
-  def label_spec(self) -> LabelSpec | None:
-    """The labels of the model; None without labels."""
-    defaults = registry.TASKS[self.task].label_defaults
-    if self.labels is None or defaults is None:
-      return None
-    return LabelSpec(
-      self.task_name or defaults[0],
-      self.problem_type or defaults[1],
-      self.labels,
-      self.labels_are_text is not False,
-    )
+  def to_dict(self) -> dict[str, Any]:
+    """Returns the object in run.json: the parts that are not empty."""
+    labels = {}
+    if self.labels:
+      labels = self.labels.label_map()
+      labels |= {} if self.labels.are_text else {"are_text": False}
+    parts = {
+      "task": self.task,
+      "settings": _known(self.settings),
+      "labels": labels,
+      "training": _known(self.training),
+      "examples": _known(self.examples),
+      "scores": self.scores,
+      "bert_tf_version": self.bert_tf_version,
+    }
+    return {name: value for name, value in parts.items() if value}
+
+
+def _known(part: Any) -> dict[str, Any]:
+  return {n: v for n, v in vars(part).items() if v is not None} if part else {}
 
 
 def read_run(folder: str) -> RunInfo | None:
@@ -160,13 +151,11 @@ def read_run(folder: str) -> RunInfo | None:
   path = os.path.join(folder, RUN_FILE)
   if not paths.exists(path):
     return None
-  run = json_files.read(path, RunInfo)
-  if run.task not in registry.TASKS:
-    raise ValueError(
-      f"{path}: task is {run.task!r}, not one of "
-      f"{', '.join(registry.TASKS)}. A task of your own has to be registered."
-    )
-  check_labels(path, run.problem_type, run.labels)
+  values = json_files.read_object(path)
+  kind = registry.settings_class(str(values.get("task")))
+  settings = json_files.check(values.get("settings", {}), kind, path)
+  run = json_files.check(values | {"settings": settings}, RunInfo, path)
+  check_labels(path, run.labels)
   return run
 
 
@@ -183,17 +172,15 @@ def describe(
   if vocab_file is not None:
     contents[VOCAB_FILE] = tokenizer_files.read_vocab(vocab_file)
   contents[CONFIG_FILE] = bert_config.to_json_string().encode()
-  if spec := info.label_spec:
-    label_map = json_files.encode(spec.label_map(), indent=2)
+  if info.labels:
+    label_map = json_files.encode(info.labels.label_map(), indent=2)
     contents[LABEL_MAP_FILE] = f"{label_map}\n".encode()
   return {**contents, RUN_FILE: to_json(info)}
 
 
 def to_json(info: RunInfo) -> bytes:
   """Returns the content of run.json."""
-  values = {"task": info.task, **info.saved()}
-  values["bert_tf_version"] = info.bert_tf_version
-  return f"{json_files.encode(values, indent=2)}\n".encode()
+  return f"{json_files.encode(info.to_dict(), indent=2)}\n".encode()
 
 
 def read_files(folder: str) -> dict[str, bytes]:
@@ -237,9 +224,9 @@ def read_labels(folder: str) -> LabelSpec | None:
   path = os.path.join(folder, LABEL_MAP_FILE)
   if not paths.exists(path):
     return None
-  saved = json_files.read(path, LabelSpec)
-  check_labels(path, saved.problem_type, saved.labels)
-  return saved
+  labels = json_files.read(path, LabelSpec)
+  check_labels(path, labels)
+  return labels
 
 
 def add_command(folder: str, entry: Mapping[str, Any]) -> None:
@@ -279,16 +266,16 @@ def get_folder(path: str) -> str:
   return path if is_folder else os.path.dirname(path) or "."
 
 
-def check_labels(
-  path: str, problem_type: str | None, labels: Sequence[str] | None
-) -> None:
+def check_labels(path: str, spec: LabelSpec | None) -> None:
   """Raises ValueError for labels, from the file `path`, that are not names."""
+  if spec is None:
+    return
   kinds = (*PROBLEM_TYPES, WORDS)
-  if problem_type not in (*kinds, None):
+  if spec.problem_type not in kinds:
     raise ValueError(
-      f"{path}: problem_type is {problem_type!r}, not one of "
+      f"{path}: problem_type is {spec.problem_type!r}, not one of "
       f"{', '.join(kinds)}."
     )
-  labels = labels or ()
+  labels = spec.labels
   if len({*labels, ""}) <= len(labels):
     raise ValueError(f"{path}: labels {list(labels)} are empty or repeated.")

@@ -127,7 +127,8 @@ def read_model(
       "text is masked; continue it on unmasked records."
     )
   user = letter_case.Case(config.do_lower_case)
-  case = letter_case.resolve(user, files.run, files.needed_vocab())
+  saved = files.run.settings if files.run else None
+  case = letter_case.resolve(user, saved, files.needed_vocab())
   names = files.reader.shapes.keys() - files.reader.untrained
   if any(name not in names for name in heads.MASKED_LM.shapes):
     logging.warning(
@@ -160,7 +161,7 @@ def _settings(
 ) -> dict[str, Any]:
   settings = json.loads(json.dumps(dataclasses.asdict(config)))
   settings["text"] = [
-    [os.path.basename(s.path), paths.num_bytes(s.path)] for s in inputs
+    [os.path.basename(s.path), paths.sha256(s.path)] for s in inputs
   ]
   settings["do_lower_case"] = config.is_lower_case
   settings["size"] = config.size_name
@@ -317,7 +318,7 @@ def _export(config: pipeline_config.PipelineConfig) -> None:
   if checkpoints.is_saved_model(folder):
     exported = run_info.read_run(folder)
     step = int(reader.get(checkpoints.GLOBAL_STEP))
-    if exported and exported.global_step == step:
+    if exported and exported.training.global_step == step:
       return
   export.run(
     export_config.ExportConfig(

@@ -28,6 +28,7 @@ with errors.needs_extra("serving", extra="serve"):
   import fastapi
   import uvicorn
   from fastapi import exceptions, responses
+  from starlette import convertors
   from starlette import exceptions as starlette_exceptions
 
 _PAGE = pathlib.Path(__file__).parent / "page"
@@ -44,6 +45,15 @@ _PAGE_HEADERS = {
 _LARGE_BYTES = 1 << 13
 # Answers with more values are encoded as JSON in a thread.
 _LARGE_ANSWER = 10_000
+
+
+class _NameConvertor(convertors.StringConvertor):
+  """The name of a model in a path, which ends before a verb like :predict."""
+
+  regex = "[^/:]+"
+
+
+convertors.register_url_convertor("model", _NameConvertor())
 
 
 class ServingEndedError(Exception):
@@ -148,7 +158,8 @@ class Server:
     application.get("/readyz")(self.get_ready)
     application.get("/v1/models")(self.get_models)
     application.post(limits.EMBEDDINGS_PATH)(self.embed)
-    for path in ("/v1/models/{name}", "/v1/models/{name}/versions/{version}"):
+    model = "/v1/models/{name:model}"
+    for path in (model, f"{model}/versions/{{version:model}}"):
       is_listed = "version" not in path
       for verb, post in (
         ("predict", self.predict),
@@ -215,9 +226,6 @@ class Server:
     self, request: fastapi.Request, name: str
   ) -> responses.Response:
     """Returns the status of a model as TensorFlow Serving does."""
-    if request.url.path.endswith((":predict", ":classify", ":attention")):
-      headers = {"Allow": "POST"}
-      raise limits.HttpError(405, "the method is POST, not GET.", None, headers)
     model = self._find_model(request)
     state = {
       "version": str(model.version),

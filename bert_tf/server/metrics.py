@@ -61,7 +61,7 @@ class Metrics:
   ) -> None:
     """Counts an answered request by the pattern of its path."""
     # Not the path, so that clients cannot create new series.
-    path = scope["route"].path if "route" in scope else "other"
+    path = scope["route"].path_format if "route" in scope else "other"
     self._requests.labels(scope["method"], path, str(status)).inc()
     self._request_seconds.labels(path).observe(seconds)
 

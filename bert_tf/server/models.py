@@ -85,7 +85,7 @@ class Signature:
       row = types.decode_texts(f"row {index}", row, max_bytes)
       needed = self.fields, self.num_required
       texts = inputs_lib.texts_by_name(index, row, *needed)
-      return predictor.preprocess(self._reader, index, texts)
+      return self._predictor.preprocess(self._reader, index, texts)
     specs = self._predictor.functions[saved_models.IDS].inputs
     rank = specs["input_ids"].shape.rank
     columns = types.read_ids(index, row, self.fields, rank)
@@ -213,8 +213,9 @@ class ServedModel:
     info, sizes = self.predictor.info, self.predictor.bert_config
     known: dict[str, Any] = {"name": self.name, "version": str(self.version)}
     if info:
-      known |= {"task": info.task, **info.saved()}
-      known["label_names"] = glue.LABEL_NAMES.get(info.task_name or "")
+      known |= info.to_dict()
+      task_name = info.labels.task_name if info.labels else ""
+      known["label_names"] = glue.LABEL_NAMES.get(task_name)
     if sizes:
       known["size"] = {name: getattr(sizes, name) for name in _SIZES}
       known["size"]["num_parameters"] = self.predictor.num_parameters

@@ -92,7 +92,7 @@ class Setup(Generic[Config]):
     if self.folder.labels or self.config.train.encoder_only:
       return self.folder.labels
     run, start = self.start.head_run, self.start.adapter or self.start.path
-    spec = run.label_spec if run and run.task == self.config.task else None
+    spec = run.labels if run and run.task == self.config.task else None
     # The training examples have the names that LABEL_0 and so on stand for.
     names = spec.labels if spec and self.config.do_train else ()
     if names and names == hugging_face.numbered_labels(len(names)):

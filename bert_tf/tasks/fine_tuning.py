@@ -96,9 +96,11 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   run, where = folder.info, os.path.join(folder.path, run_info.RUN_FILE)
   if not run:
     run, where = start.run, start.path or ""
-  case = letter_case.resolve(config, run, config.vocab_file)
+  case = letter_case.resolve(config, run and run.settings, config.vocab_file)
   config = dataclasses.replace(config, **dataclasses.asdict(case))
-  saved = run.saved() if run and run.task == config.task else None
+  saved = None
+  if run and run.task == config.task:
+    saved = {**vars(run.training), **vars(run.settings)}
   config = settings.resolve(config, saved, where)
   assert config.do_lower_case is not None and config.max_seq_length is not None
   tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
@@ -171,32 +173,36 @@ def _describe(
   """Writes run.json, the files beside it, and the command."""
   config, dev = setup.config, splits.get("dev")
   # Counts, examples and scores of earlier commands stay if nothing is new.
-  findings: dict[str, Any] = {
-    name: getattr(folder.info, name, None) for name in run_info.FINDINGS
+  earlier = folder.info or run_info.RunInfo(task=task.name)
+  examples: dict[str, Any] = {
+    f"num_{name}": len(splits[name].rows)
+    for name in ("train", "dev")
+    if name in splits
   }
-  for name in ("train", "dev"):
-    if name in splits:
-      findings[f"num_{name}_examples"] = len(splits[name].rows)
   if dev or not config.num_run_examples:
-    examples = dev and splits_lib.choose_examples(
+    shown = dev and splits_lib.choose_examples(
       task, dev, config.num_run_examples
     )
-    findings["examples"] = examples or None
-  info = run_info.RunInfo(
-    task=task.name,
+    examples["shown"] = shown or None
+  training = run_info.Training(
+    class_weights=task.class_weights,
     lora_rank=train.lora_rank or None,
     lora_alpha=train.lora_alpha if train.lora_rank else None,
-    class_weights=task.class_weights,
     **results.arithmetic_fields(train, folder.info, config.do_train),
-    **settings.values(task.settings),
-    **(task.labels.run_fields() if task.labels else {}),
-    **findings,
+  )
+  info = run_info.RunInfo(
+    task=task.name,
+    settings=task.settings,
+    labels=task.labels,
+    training=training,
+    examples=dataclasses.replace(earlier.examples, **examples),
+    scores=earlier.scores,
   )
   folder.prepare(info, setup.bert_config, config.vocab_file)
-  if dev and info.examples and folder.is_writable:
+  if dev and info.examples.shown and folder.is_writable:
     logging.info(
-      f"run.json keeps {len(info.examples)} dev texts as examples for the "
-      "server's page; `num_run_examples=0` leaves them out."
+      f"run.json keeps {len(info.examples.shown)} dev texts as examples for "
+      "the server's page; `num_run_examples=0` leaves them out."
     )
   results.add_command(
     folder.path,
@@ -311,7 +317,7 @@ def _with_class_weights(
   """Adds the class weights of the setting, else of the resumed run."""
   given = getattr(setup.config, "class_weights", ())
   run = setup.folder.info
-  weights = run.class_weights if run else None
+  weights = run.training.class_weights if run else None
   if given:
     weights = class_weights_lib.compute(given, task, rows)
   return dataclasses.replace(task, class_weights=weights)

@@ -160,19 +160,21 @@ def _run(
   # training, the run comes first.
   cases = [
     pretraining_shards.read_case(records.files.paths),
-    letter_case.get_case(folder.info),
+    letter_case.get_case(folder.info and folder.info.settings),
   ]
   known = [case for case in cases if case.do_lower_case is not None]
   unknown = [letter_case.Case()]
   case = (known or unknown)[0 if config.do_train else -1]
+  training = folder.info.training if folder.info else run_info.Training()
   info = run_info.RunInfo(
     task="pretraining",
-    do_lower_case=case.do_lower_case,
-    strip_accents=case.strip_accents,
-    max_seq_length=config.max_seq_length,
-    num_train_steps=getattr(folder.info, "num_train_steps", None),
-    train_minutes=getattr(folder.info, "train_minutes", None),
-    **results_lib.arithmetic_fields(config.train, folder.info, config.do_train),
+    settings=case,
+    training=dataclasses.replace(
+      training,
+      **results_lib.arithmetic_fields(
+        config.train, folder.info, config.do_train
+      ),
+    ),
   )
   folder.prepare(info, bert_config, config.vocab_file)
   train = dataclasses.replace(

@@ -58,6 +58,11 @@ def load(named: Named) -> Any:
   return getattr(importlib.import_module(module), name) if module else None
 
 
+def settings_class(task: Any) -> Any:
+  """Returns the class of a task's settings, also of an unknown task."""
+  return load(TASKS[task].settings if task in TASKS else TaskSpec.settings)
+
+
 PRETRAINING = TaskSpec(
   name="pretraining",
   model="bert_tf.heads.PretrainingModel",

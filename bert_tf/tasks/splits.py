@@ -17,7 +17,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.data import input_pipeline, padding, record_cache, records
+from bert_tf.data import (
+  input_pipeline,
+  padding,
+  record_cache,
+  records,
+  unknown_pieces,
+)
 from bert_tf.files import errors, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
@@ -141,12 +147,17 @@ def encode(
   Records of an earlier run stay if they were made of equal rows and settings.
   """
   path = os.path.join(folder, _RECORD_FILES[split.name])
+  counts = unknown_pieces.PieceCounts(task.tokenizer, split.source)
 
   def write_all(writer: records.RecordWriter) -> int:
     num_cut = 0
     for row_records, is_cut in _encode_rows(task, split, _NUM_LOGGED):
       num_cut += is_cut
       for record in row_records:
+        counts.add_ids(record["input_ids"].ravel().tolist())
+        setup.bert_config.check_segments(
+          1 + int(record["segment_ids"].max()), setup.config.bert_config_file
+        )
         writer.write(_serialize(record))
     return num_cut
 
@@ -156,7 +167,7 @@ def encode(
     with records.open_records([path]) as writer:
       num_cut = write_all(writer)
     files = input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
-  logging.info("%s", summarize(task, split, files))
+  logging.info("%s", summarize(task, split, files, counts))
   texts = (task.inputs_of(row) for row in split.rows)
   if empty := base.with_empty_text(texts):
     numbers = errors.join_names([str(i + 1) for i in empty], 5)
@@ -238,7 +249,10 @@ def _record_key(task: base.Task, split: Split) -> dict[str, Any]:
 
 
 def summarize(
-  task: base.Task, split: Split, files: input_pipeline.RecordFiles
+  task: base.Task,
+  split: Split,
+  files: input_pipeline.RecordFiles,
+  counts: unknown_pieces.PieceCounts,
 ) -> str:
   """Returns the log line of a split: its rows, labels and records."""
   rows = split.rows
@@ -252,6 +266,8 @@ def summarize(
   else:
     fraction = files.num_cut / max(1, len(rows))
     parts.append(f"{files.num_cut} ({fraction:.0%}) too long")
+  if counts.num_pieces:  # Not of records that were reused.
+    parts.append(f"{counts.unknown_fraction:.1%} [UNK]")
   texts = map(task.inputs_of, rows)
   inputs = [json.dumps(values) for values in texts if values]
   if num_repeated := len(inputs) - len(set(inputs)):

@@ -89,7 +89,7 @@ class StartModel:
       return f"it was trained for {run.task}"
     if not labels:
       return None
-    there = run.label_spec if run else None
+    there = run.labels if run else None
     if there and there.problem_type != labels.problem_type:
       return f"it was trained for {there.problem_type}"
     ours = [name.casefold() for name in labels.labels]

@@ -97,8 +97,9 @@ def plan_steps(
   minutes = config.train_seconds / 60
   info = run_info.read_run(config.output_dir)
   assert info, "Only pre-training has a time, and its folder has a run.json."
-  if not is_new and info.num_train_steps and info.train_minutes:
-    num_steps = round(info.num_train_steps * minutes / info.train_minutes)
+  plan = info.training
+  if not is_new and plan.num_train_steps and plan.train_minutes:
+    num_steps = round(plan.num_train_steps * minutes / plan.train_minutes)
   else:
     logging.info("Loading records and timing a few steps.")
     values = [variable.numpy() for variable in variables.values()]
@@ -108,9 +109,10 @@ def plan_steps(
     num_steps = max(1, step + num_more)
     logging.info("Training %d steps to fill %g min.", num_steps, minutes)
   if distribution.is_chief():
-    info = dataclasses.replace(
-      info, num_train_steps=num_steps, train_minutes=minutes
+    plan = dataclasses.replace(
+      plan, num_train_steps=num_steps, train_minutes=minutes
     )
+    info = dataclasses.replace(info, training=plan)
     run_info.write_json(config.output_dir, info)
   distribution.barrier()
   return num_steps

@@ -52,19 +52,16 @@ def add_command(
     for command in run_info.read_commands(output_dir)
     if command.get("settings", {}).get("do_train")
   ]
-  # Older versions did not write `resumes`; then the first training counts.
-  began = [c for c in trained if c.get("resumes") is False][-1:] or trained[:1]
+  began = [command for command in trained if not command.get("resumes")][-1:]
   if resumes and began:
-    now = {"train_data": (train_data, ""), **settings.decisive(config)}
+    now = {"train_data": train_data, **settings.decisive(config)}
     now = json.loads(json_files.encode(now, default=str))
     then = {**began[0], **began[0]["settings"]}
-    differing = []
-    for name, (value, default) in now.items():
-      before = then.get(name, value)
-      if before is None:  # Older versions wrote None for some defaults.
-        before = default
-      if before != value:
-        differing.append(f"`{name}={before}`, now {value}")
+    differing = [
+      f"`{name}={then[name]}`, now {value}"
+      for name, value in now.items()
+      if then.get(name, value) != value
+    ]
     if differing:
       logging.warning(
         f"{output_dir} continues a run that began with {'; '.join(differing)}. "
@@ -78,8 +75,8 @@ def arithmetic_fields(
   info: run_info.RunInfo | None,
   do_train: bool,
 ) -> dict[str, Any]:
-  """The fields of run.json for the arithmetic of the last training."""
-  known = config if do_train else info
+  """The fields of run_info.Training for the last training's arithmetic."""
+  known = config if do_train else info and info.training
   names = ("precision", "deterministic")
   return {name: getattr(known, name, None) for name in names}
 

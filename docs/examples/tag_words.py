@@ -55,7 +55,7 @@ class TagAnswerer(prediction.Answerer):
   def answer(self, prepared, outputs):
     """Returns the labels of each word that are more probable than not."""
     words, starts = prepared.state
-    names = np.array(self.info.labels)
+    names = np.array(self.info.labels.labels)
     found = [names[row > 0].tolist() for row in outputs[0]["logits"][starts]]
     found += [[]] * (len(words) - len(found))  # The text was cut before them.
     return {"words": words, "labels": found}

@@ -270,7 +270,7 @@ def _curves(make: variants_lib.Builder) -> variants_lib.Experiment:
     title="Reference curves",
     question="What does a normal pre-training of this size look like?",
     variants=make.variants((), changes),
-    remark="`run_scripts/compare_curve.py` draws your run over these curves.",
+    remark="`python -m research.curves.command` draws a run over these curves.",
   )
 
 

@@ -1,6 +1,6 @@
 """Compares a pre-training run with a reference curve.
 
-python run_scripts/compare_curve.py --output_dir=out --plot_file=compared.png
+python -m research.curves.command --output_dir=out --plot_file=compared.png
 
 Plots both and prints where the run leaves the reference band. The folder
 research/ablations/results/curves has references for tiny, mini and small
@@ -89,3 +89,7 @@ def run() -> None:
   """Runs the command; never returns."""
   config_flags.define(CompareConfig)
   command.run(main, __doc__)
+
+
+if __name__ == "__main__":
+  run()

@@ -1,4 +1,4 @@
-"""A small sample of the attacks of run_scripts/chaos.sh."""
+"""A small sample of the attacks of run.py."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_save_is_killed_at_its_operations_and_loses_nothing(tmp_path):
     # A save writes and renames both files, lists them, and removes an old one.
     for part in ("SaveV2", "os.rename", "checkpoint", "os.remove /model.ckpt-"):
       assert part in names
-    some = operations[::3]  # chaos.sh takes them all.
+    some = operations[::3]  # run.py takes them all.
     outcome = kills.attack_at_operations(some, servers, reference, tmp_path)
   assert_no_faults(outcome, len(some))
 
@@ -41,7 +41,7 @@ def test_a_training_is_killed_at_random_and_ends_with_the_same_bits(training):
 
 def test_a_training_is_killed_at_operations_of_a_save(training):
   servers, reference, folder = training
-  operations = kills.save_operations(reference)[::16]  # chaos.sh takes all.
+  operations = kills.save_operations(reference)[::16]  # run.py takes all.
   outcome = kills.attack_at_operations(operations, servers, reference, folder)
   assert_no_faults(outcome, len(operations))
 

@@ -1,6 +1,6 @@
 """Attacks training runs, files and disks.
 
-bash run_scripts/chaos.sh --kills=300 --damaged=2000 --disks=100 --write
+python -m tests.chaos.run --kills=300 --damaged=2000 --disks=100 --write
 
 Prints a Markdown table; --write also replaces the table in docs/evidence.md.
 Exits with status 1 if anything went wrong. Each number is a number of tries;
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
 
 def _options(arguments: list[str]) -> argparse.Namespace:
   parser = argparse.ArgumentParser(
-    prog="chaos.sh",
+    prog="python -m tests.chaos.run",
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )

@@ -1,4 +1,4 @@
-"""`build_corpus.py` and the same sources in `create_pretraining_data.py`."""
+"""`bert-tf build-corpus`, and its sources in `create_pretraining_data.py`."""
 
 import gzip
 import json
@@ -38,7 +38,7 @@ def read(*paths):
 def test_both_sides_of_lines(tmp_path, run_script):
   write_lines(tmp_path)
   result = run_script(
-    "build_corpus.py",
+    "build-corpus",
     "--input_file=in.txt",
     "--input_format=lines",
     "--output_file=train.txt",
@@ -57,7 +57,7 @@ def test_both_sides_of_lines(tmp_path, run_script):
 def test_rows_become_shards_and_a_report(tmp_path, run_script):
   write_rows(tmp_path)
   result = run_script(
-    "build_corpus.py",
+    "build-corpus",
     "--input_file=rows.jsonl.gz",
     "--output_file=out/wiki.txt.gz",
     "--num_shards=2",
@@ -109,11 +109,11 @@ def test_a_mistake_prints_a_line_and_writes_nothing(
   pq.write_table(table, tmp_path / "a.parquet")
   before = sorted(os.listdir(tmp_path))
   result = run_script(
-    "build_corpus.py", *flags.split(), "--output_file=o.txt", cwd=tmp_path
+    "build-corpus", *flags.split(), "--output_file=o.txt", cwd=tmp_path
   )
   assert result.returncode == 1
   (line,) = result.stderr.splitlines()
-  assert line.startswith("build_corpus.py: error: ")
+  assert line.startswith("bert-tf build-corpus: error: ")
   assert FAULTS[flags] in line
   assert sorted(os.listdir(tmp_path)) == before
 
@@ -139,7 +139,7 @@ def test_pretraining_data_can_be_created_from_rows(tmp_path, run_script):
   direct, files = records(tmp_path, run_script, "--input_file=rows.jsonl.gz")
   assert files == [".data.settings.json", "data"]
   flags = ("--input_file=rows.jsonl.gz", "--output_file=wiki.txt")
-  result = run_script("build_corpus.py", *flags, cwd=tmp_path)
+  result = run_script("build-corpus", *flags, cwd=tmp_path)
   assert result.returncode == 0, result.stderr
   assert records(tmp_path, run_script, "--input_file=wiki.txt")[0] == direct
   # Text that is not one sentence a line needs --input_format.

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from bert_tf.cli import command
+from bert_tf.cli import command, main
 from bert_tf.files import errors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -22,23 +22,29 @@ SCRIPTS = ROOT / "run_scripts"
 
 # sweep.py has argparse's help, and no flags of its own in absl.
 @pytest.mark.parametrize(
-  "script",
-  sorted(p.name for p in SCRIPTS.glob("*.py") if p.name != "sweep.py"),
+  "name",
+  [
+    *main.COMMANDS,
+    *sorted(p.name for p in SCRIPTS.glob("*.py") if p.name != "sweep.py"),
+  ],
 )
-def test_help_is_short_and_its_examples_can_be_run(script, run_script):
-  result = run_script(script, "--help", cwd="/")
+def test_help_is_short_and_its_examples_can_be_run(name, run_script):
+  result = run_script(name, "--help", cwd="/")
   assert result.stderr == ""
   lines = result.stdout.splitlines()
-  assert max(len(line) for line in lines if script not in line) <= 80
+  assert max(len(line) for line in lines if name not in line) <= 80
   assert sum(line.startswith("  --") for line in lines) <= 16
   text = result.stdout.replace("\\\n", "")
-  examples = re.findall(rf"python {SCRIPTS / script} (.+)", text)
+  program = f"bert-tf {name}"
+  if name.endswith(".py"):
+    program = f"python {SCRIPTS / name}"
+  examples = re.findall(rf"{program} (.+)", text)
   assert examples
   for example in examples:
     if "--help" not in example:
       # absl's flag ends the command after the check of the flags.
       words = [*shlex.split(example), "--only_check_args"]
-      checked = run_script(script, *words, cwd="/")
+      checked = run_script(name, *words, cwd="/")
       assert (checked.returncode, checked.stderr) == (0, "")
 
 
@@ -52,13 +58,13 @@ def test_help_is_not_the_value_of_the_flag_before_it(run_script):
 @pytest.mark.parametrize(
   ("script", "arguments", "parts"),
   [
-    ("inspect_checkpoint.py", (), ("CHECKPOINT",)),
-    ("inspect_checkpoint.py", ("a", "b", "c"), ("'c'",)),
-    ("squad_evaluate.py", ("a",), ("PREDICTIONS", "DATA")),
-    ("plot_curves.py", (), ("--output_dir", "--plot_file")),
-    ("serve.py", (), ("--model",)),
-    ("plot_curves.py", ("--plot_fil=x",), ("--plot_fil.", "--plot_file?")),
-    ("run_ner.py", ("--do_train",), ("--model", "--output_dir")),
+    ("inspect", (), ("CHECKPOINT",)),
+    ("inspect", ("a", "b", "c"), ("'c'",)),
+    ("squad-evaluate", ("a",), ("PREDICTIONS", "DATA")),
+    ("plot-curves", (), ("--output_dir", "--plot_file")),
+    ("serve", (), ("--model",)),
+    ("plot-curves", ("--plot_fil=x",), ("--plot_fil.", "--plot_file?")),
+    ("ner", ("--do_train",), ("--model", "--output_dir")),
     ("run_classifier.py", ("--data_dir=x",), ("--model", "--task_name")),
     (
       "run_classifier.py",
@@ -67,20 +73,20 @@ def test_help_is_not_the_value_of_the_flag_before_it(run_script):
     ),
     ("run_classifier.py", ("--output_dir=",), ("--output_dir",)),
     (
-      "fill_mask.py",
+      "fill-mask",
       ("--model=nope", "--text=a"),
       ("nope", "bert-tf download"),
     ),
     (
-      "run_swag.py",
+      "swag",
       ("--output_dir=x", "--data-dir=/nope"),
       ("--data_dir=/nope",),
     ),
-    ("run_swag.py", ("--do_eval=a",), ("do_eval", "true")),
+    ("swag", ("--do_eval=a",), ("do_eval", "true")),
     ("run_pretraining.py", (), ("--input_file or --text", "--output_dir")),
     ("run_pretraining.py", ("--output_dir=x",), ("--input_file", "--text")),
-    ("serve.py", ("--model=x", "--port=65536"), ("--port", "65536", "65535")),
-    ("serve.py", ("--model=a=x", "--model=y"), ("--model=NAME=y",)),
+    ("serve", ("--model=x", "--port=65536"), ("--port", "65536", "65535")),
+    ("serve", ("--model=a=x", "--model=y"), ("--model=NAME=y",)),
     ("benchmark.py", ("speed",), ("tokenizer", "runtimes")),
     ("reproduce.py", ("--output_dir=x",), ("--model", "--report_only")),
   ],
@@ -222,6 +228,7 @@ def test_an_interrupt_during_an_import_has_status_130(module):
   code = (
     "import os, signal, sys\n"
     "from bert_tf.cli import main\n"
+    "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
     "class Finder:\n"
     "  def find_spec(self, name, *unused):\n"
     f"    if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"

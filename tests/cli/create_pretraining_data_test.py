@@ -163,13 +163,14 @@ def test_resume_with_other_settings_text_or_shards_is_refused(
   pretraining_shards.create(config, [str(text)], output, 2)
   other = tmp_path / "other.txt"
   other.write_text((HAND_MADE / "vocab.txt").read_text() + "more\n")
-  more = tmp_path / "more.txt"
-  more.write_text(text.read_text() + "\nmore.\n")
+  edited = tmp_path / "edited" / text.name  # Of equal name and size.
+  edited.parent.mkdir()
+  edited.write_text(text.read_text().swapcase())
   for name, changes, path, num_shards in (
     ("max_seq_length", {"max_seq_length": 40}, text, 2),
     ("vocab_file", {"vocab_file": str(other)}, text, 2),
     ("num_shards", {}, text, 3),
-    ("input_file", {}, more, 2),
+    ("input_file", {}, edited, 2),
   ):
     changed = dataclasses.replace(config, **changes)
     with pytest.raises(ValueError, match=f"`{name}`"):
@@ -210,31 +211,32 @@ def test_a_new_run_removes_the_shards_of_the_old_run(
   assert hidden(tmp_path / "out") == [".data.settings.json"]
 
 
-def test_a_new_file_replaces_the_old_one_only_when_complete(
-  text, config, tmp_path, monkeypatch
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_killed_run_resumes_with_its_settings_only(
+  text, config, tmp_path, monkeypatch, is_first, is_written
 ):
-  output = tmp_path / "data"
-  pretraining_shards.create(config, [str(text)], str(output))
-  old = output.read_bytes()
-  encode = pretraining_data.encode_row
-  calls = []
+  output = str(tmp_path / "data")
+  cased = dataclasses.replace(config, do_lower_case=False)
+  if not is_first:
+    pretraining_shards.create(cased, [str(text)], output)
+  build = pretraining_data.build_shard
 
-  def stop_at_the_tenth(*args, **sizes):
-    calls.append(args)
-    if len(calls) == 10:
-      raise KeyboardInterrupt
-    return encode(*args, **sizes)
+  def build_and_stop(*args):
+    if is_written:
+      build(*args)
+    raise KeyboardInterrupt
 
-  monkeypatch.setattr(pretraining_data, "encode_row", stop_at_the_tenth)
-  other = dataclasses.replace(config, max_seq_length=24)
-  with pytest.raises(KeyboardInterrupt):
-    pretraining_shards.create(other, [str(text)], str(output))
-  assert output.read_bytes() == old
-  # The settings file is still the old one, so the old settings resume.
-  again = pretraining_shards.create(
-    config, [str(text)], str(output), resume=True
-  )
-  assert again.num_shards_kept == 1
+  with monkeypatch.context() as patched:
+    patched.setattr(pretraining_data, "build_shard", build_and_stop)
+    with pytest.raises(KeyboardInterrupt):
+      pretraining_shards.create(config, [str(text)], output)
+  assert os.path.exists(output) == is_written
+  with pytest.raises(ValueError, match="`do_lower_case`"):
+    pretraining_shards.create(cased, [str(text)], output, resume=True)
+  again = pretraining_shards.create(config, [str(text)], output, resume=True)
+  assert again.num_shards_kept == is_written
+  assert pretraining_shards.read_case([output]).do_lower_case is True
 
 
 ADVICE = "--input_format=text"
@@ -250,6 +252,25 @@ def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
   config = dataclasses.replace(config, no_nsp=True)
   pretraining_shards.create(config, [str(text)], str(tmp_path / "data"))
   assert ADVICE not in caplog.text
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_a_text_that_the_vocabulary_lacks_is_counted_and_warned_about(
+  text, config, tmp_path, caplog, num_workers
+):
+  def create():
+    return pretraining_shards.create(
+      config, [str(text)], str(tmp_path / "data"), 2, num_workers
+    )
+
+  assert create().counts.num_unknown == 0
+  assert "are [UNK]" not in caplog.text
+  num_pieces = len(text.read_text().replace(".", " .").split())
+  text.write_text(text.read_text().translate(str.maketrans("aeo", "аео")))
+  counts = create().counts
+  assert counts.num_pieces == num_pieces  # A word is one [UNK].
+  assert 0.5 < counts.num_unknown / num_pieces < 1
+  assert "are [UNK]" in caplog.text
 
 
 @pytest.mark.parametrize(

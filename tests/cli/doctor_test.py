@@ -33,7 +33,7 @@ def examine(monkeypatch, capsys):
 
 
 def test_this_installation_trains(run_script, tmp_path):
-  result = run_script("doctor.py", cwd=tmp_path)
+  result = run_script("doctor", cwd=tmp_path)
   assert result.returncode == 0, result.stdout + result.stderr
   lines = {line[9:26].strip(): line for line in result.stdout.splitlines()}
   assert {"tensorflow", "keras"} <= lines.keys()

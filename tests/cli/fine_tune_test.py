@@ -15,10 +15,10 @@ STEPS = ("do_train", "do_eval", "do_predict")
 
 
 def parse(monkeypatch, program, *arguments):
-  """Parses flags of swag; `program` decides what its defaults are."""
+  """Parses flags of a classifier; `program` decides what its defaults are."""
   monkeypatch.setattr(sys, "argv", [program])
   values = flags.FlagValues()
-  fine_tune.define(registry.TASKS["swag"], values)
+  fine_tune.define(registry.TASKS["classification"], values)
   values(["program", *arguments])
   return values
 
@@ -26,17 +26,17 @@ def parse(monkeypatch, program, *arguments):
 @pytest.mark.parametrize(
   ("program", "arguments", "expected"),
   [
-    ("bert-tf swag", "", "do_train do_eval"),
-    ("bert-tf swag", "--do_train", "do_train"),
-    ("bert-tf swag", "--do_predict", "do_predict"),
-    ("bert-tf swag", "--do_eval --do_predict", "do_eval do_predict"),
-    ("bert-tf swag", "--nodo_eval", "do_train"),
-    ("bert-tf swag", "--do_train=false", "do_eval"),
-    ("bert-tf swag", "--nodo_train --do_predict", "do_predict"),
-    ("bert-tf swag", "--nodo_train --nodo_eval", ""),
-    ("run_scripts/run_swag.py", "", ""),
-    ("run_scripts/run_swag.py", "--do_eval", "do_eval"),
-    ("run_scripts/run_swag.py", "--nodo_eval", ""),
+    ("bert-tf classifier", "", "do_train do_eval"),
+    ("bert-tf classifier", "--do_train", "do_train"),
+    ("bert-tf classifier", "--do_predict", "do_predict"),
+    ("bert-tf classifier", "--do_eval --do_predict", "do_eval do_predict"),
+    ("bert-tf classifier", "--nodo_eval", "do_train"),
+    ("bert-tf classifier", "--do_train=false", "do_eval"),
+    ("bert-tf classifier", "--nodo_train --do_predict", "do_predict"),
+    ("bert-tf classifier", "--nodo_train --nodo_eval", ""),
+    ("run_scripts/run_classifier.py", "", ""),
+    ("run_scripts/run_classifier.py", "--do_eval", "do_eval"),
+    ("run_scripts/run_classifier.py", "--nodo_eval", ""),
   ],
 )
 def test_bert_tf_has_default_steps_and_a_script_has_none(
@@ -108,7 +108,7 @@ def test_every_command_runs_only_the_chosen_step(name, tmp_path, start_python):
       ("--label_column", "--processor"),
     ),
     (
-      "run_swag.py",
+      "swag",
       ("--data_dir=x", "--choice_columns=a,b"),
       ("--choice_columns", "--task_name=swag"),
     ),

@@ -22,18 +22,6 @@ def run_main(monkeypatch, *arguments):
   return end.value.code
 
 
-def test_every_script_is_a_command():
-  scripts = {path.stem for path in (ROOT / "run_scripts").glob("*.py")}
-  of_research = {
-    "ablations",
-    "benchmark",
-    "compare_curve",
-    "reproduce",
-    "sweep",
-  }
-  assert scripts - of_research == set(main.COMMANDS.values())
-
-
 def test_help_lists_the_commands_in_groups(monkeypatch, capsys):
   assert not run_main(monkeypatch, "--help")
   text = capsys.readouterr().out

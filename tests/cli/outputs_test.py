@@ -17,7 +17,7 @@ from bert_tf.training import config as training_config
 # The inputs are missing or empty, so only a check before reading names the
 # output.
 COMMANDS = {
-  "build_corpus.py": "--input_file=none --output_file={}",
+  "build-corpus": "--input_file=none --output_file={}",
   "create_pretraining_data.py": (
     "--input_file=none --vocab_file=none --output_file=a.tf_record,{}"
   ),
@@ -25,7 +25,7 @@ COMMANDS = {
     "--bert_config_file=/dev/null --vocab_file=/dev/null --do_train "
     "--train_file=none --output_dir={}"
   ),
-  "convert_checkpoint.py": "--model=. --output_checkpoint={}",
+  "convert": "--model=. --output_checkpoint={}",
 }
 
 

@@ -6,7 +6,6 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from bert_tf import checkpoints
 from bert_tf.training import curves
@@ -14,20 +13,6 @@ from tests.support import near_ties, runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 CONFIG = {**runs.CONFIG, "hidden_size": 32, "intermediate_size": 64}
-
-
-def parsed(path) -> list[dict[str, list[int]]]:
-  """Returns the integer features of all records of a file."""
-  records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
-  return [
-    {
-      name: list(feature.int64_list.value)
-      for name, feature in sorted(
-        tf.train.Example.FromString(record).features.feature.items()
-      )
-    }
-    for record in records
-  ]
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +42,8 @@ def test_evaluation_of_a_recorded_run_is_the_originals(shared, recorded_run):
   assert list(ours) == list(recorded)
   for name, value in recorded.items():
     assert ours[name] == pytest.approx(value, abs=1e-5), name
-  assert parsed(recorded_run / "eval.tf_record") == parsed(
-    shared / "golden/e2e/mnli/eval.tf_record"
-  )
+  # glue_test.py compares the records; only a training keeps its own.
+  assert not list(recorded_run.glob("*.tf_record"))
 
 
 def test_predictions_of_a_recorded_run_are_the_originals(shared, recorded_run):

@@ -1,4 +1,4 @@
-"""Tests for run_ner.py: training, files, scores and mistakes."""
+"""Tests for `bert-tf ner`: training, files, scores and mistakes."""
 
 import dataclasses
 import json
@@ -30,7 +30,7 @@ data = ner_files.data
 def trained(data, run_script):
   """Returns the folder of a run that trained, evaluated and predicted."""
   result = run_script(
-    "run_ner.py",
+    "ner",
     "--bert_config_file=config.json",
     "--vocab_file=vocab.txt",
     "--data_dir=.",

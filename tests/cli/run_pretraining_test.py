@@ -1,4 +1,4 @@
-"""Tests for run_pretraining.py and fill_mask.py as a user runs them."""
+"""Tests for run_pretraining.py and `bert-tf fill-mask` as a user runs them."""
 
 import json
 import pathlib
@@ -166,7 +166,7 @@ def test_sigterm_saves_and_exits_with_status_143(data, start_python):
 
 def test_fill_mask_names_the_word_of_the_text(data, trained, run_script):
   result = run_script(
-    "fill_mask.py",
+    "fill-mask",
     "--bert_config_file=config.json",
     "--vocab_file=vocab.txt",
     "--init_checkpoint=out/model.ckpt-300",
@@ -188,7 +188,7 @@ def test_fill_mask_of_a_file_is_json_lines_with_every_mask(
     "a [MASK] to\n\n[MASK] of and [MASK] in\nno mask\n"
   )
   result = run_script(
-    "fill_mask.py",
+    "fill-mask",
     "--bert_config_file=config.json",
     "--vocab_file=vocab.txt",
     "--init_checkpoint=out/model.ckpt-300",

@@ -106,10 +106,8 @@ def test_the_script_on_2_0_gives_the_originals_answers(
   assert {"best_f1", "best_f1_thresh", "NoAns_f1"} <= set(runs.results(out))
   names = sorted(p.name for p in out.iterdir())
   assert [n for n in names if not n.startswith("events")] == [
-    ".eval.tf_record.settings.json",
     "bert_config.json",
     "commands.jsonl",
-    "eval.tf_record",
     "eval_results.txt",
     "nbest_predictions.json",
     "null_odds.json",
@@ -376,7 +374,7 @@ def test_questions_without_answers_are_answered_but_not_scored(
   with runs.logged() as log:
     fine_tuning.run(config)
   assert "has no answers, so there are no scores" in log()
-  assert run_info.read_run(str(tmp_path / "out")).scores is None
+  assert run_info.read_run(str(tmp_path / "out")).scores == {}
   assert list(json.loads((tmp_path / "out/predictions.json").read_text())) == [
     "q"
   ]

@@ -1,4 +1,4 @@
-"""Tests for run_swag.py as a user runs it."""
+"""Tests for `bert-tf swag` as a user runs it."""
 
 import csv
 import json
@@ -63,7 +63,7 @@ FLAGS = [
 
 def test_training_on_swags_files_learns_them(data, run_script):
   result = run_script(
-    "run_swag.py",
+    "swag",
     *FLAGS,
     "--do_eval",
     "--do_predict",

@@ -9,7 +9,7 @@ import pytest
 from bert_tf import checkpoints, model_folder
 from bert_tf.convert import convert, keras_weights, pretrained
 from bert_tf.model_folder import run_info
-from tests.support import interop_models
+from tests.support import interop_models, run_infos
 
 TARGETS = {
   "original": "out/bert_model.ckpt",
@@ -102,7 +102,7 @@ def test_weights_that_are_not_finite_are_not_converted(
     )
 
 
-RUN = run_info.RunInfo(
+RUN = run_infos.make(
   task="classification",
   do_lower_case=True,
   strip_accents=False,
@@ -126,7 +126,7 @@ def test_run_json_comes_along(tmp_path, model_format):
   convert.convert(source, "original", target, model_format)
   assert model_folder.read_run(target) == RUN
   saved = run_info.read_labels(str(tmp_path / "out"))
-  assert saved == run_info.LabelSpec("mine", "multilabel", RUN.labels)
+  assert saved == RUN.labels
   back = str(tmp_path / "back" / "bert_model.ckpt")
   convert.convert(
     pretrained.ModelSource(target), model_format, back, "original"
@@ -140,7 +140,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
 ):
   interop_models.write_beside(tmp_path / "run", "encoder")
   vocab_file = str(tmp_path / "run" / "vocab.txt")
-  run = run_info.RunInfo(
+  run = run_infos.make(
     task="encoder", do_lower_case=False, scores={"loss": 0.5}
   )
   run_info.write_run(
@@ -158,7 +158,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "bert_config.json").write_text(f"{config}\n")
   flags = (f"--average_last={average_last}", "--input_checkpoint=run")
-  command = ("convert_checkpoint.py", *flags)
+  command = ("convert", *flags)
   result = run_script(*command, "--output_checkpoint=out/m", cwd=tmp_path)
   assert result.returncode == 0, result.stderr
   if average_last > 1:  # The scores belong to weights that were not averaged.

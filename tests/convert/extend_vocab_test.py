@@ -15,6 +15,7 @@ from bert_tf import (
 )
 from bert_tf.convert import extend_vocab, pretrained
 from bert_tf.model_folder import run_info
+from tests.support import run_infos
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"
@@ -148,7 +149,7 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
   reader = checkpoints.CheckpointReader(str(CHECKPOINT))
   path = str(start / "model.ckpt-1")
   checkpoints.write(path, {n: reader.get(n) for n in reader.shapes})
-  run = run_info.RunInfo(
+  run = run_infos.make(
     task="pretraining", do_lower_case=False, max_seq_length=9
   )
   config = modeling.BertConfig.from_json_file(str(CONFIG))
@@ -219,7 +220,7 @@ def test_the_script_writes_a_model_and_prints_a_summary(
 ):
   (tmp_path / "words.txt").write_text("flighty\nthe\nqed\n", encoding="utf-8")
   result = run_script(
-    "extend_vocab.py",
+    "extend-vocab",
     f"--bert_config_file={CONFIG}",
     f"--vocab_file={vocab}",
     f"--init_checkpoint={TRAINED}",

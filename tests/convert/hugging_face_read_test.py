@@ -1,12 +1,13 @@
 """Models of Hugging Face: read, checked, written in the original's format."""
 
+import dataclasses
 import json
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, heads
+from bert_tf import checkpoints, heads, modeling
 from bert_tf.convert import convert, pretrained
 from bert_tf.formats import hugging_face
 from tests.support import interop_models, runs
@@ -89,10 +90,10 @@ def test_an_output_matrix_that_is_not_tied_is_refused(tmp_path):
 
 
 OTHER_CONFIGS = {
-  "layer_norm_eps": (1e-5, "layer_norm_eps is 1e-05 and must be 1e-12"),
   "model_type": ("roberta", "model_type is 'roberta' and must be 'bert'"),
   "hidden_act": ("swish", "hidden_act is 'swish' and must be one of gelu"),
   "position_embedding_type": ("relative_key", "'relative_key' and must be"),
+  "attention_type": ("block_sparse", "'block_sparse' and must be"),
 }
 
 
@@ -103,6 +104,54 @@ def test_all_settings_of_another_model_are_named():
   for _, expected in OTHER_CONFIGS.values():
     assert expected in str(error.value)
   assert "hidden_size is missing" in str(error.value)
+
+
+def test_another_epsilon_is_kept_in_both_directions(tmp_path):
+  config = dataclasses.replace(interop_models.CONFIG, layer_norm_eps=1e-5)
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder", config)
+  source = pretrained.ModelSource(prefix)
+  convert.convert(source, "original", str(tmp_path / "hf"), "hf")
+  theirs = json.loads((tmp_path / "hf" / "config.json").read_text())
+  assert theirs["layer_norm_eps"] == 1e-5
+  converted, _ = to_original(tmp_path / "hf", tmp_path)
+  assert converted.config.layer_norm_eps == 1e-5
+  ours = json.loads((tmp_path / "out" / "bert_config.json").read_text())
+  assert ours["layer_norm_eps"] == 1e-5
+  with pytest.raises(ValueError, match="layer_norm_eps is 1e-05"):
+    convert.convert(source, "original", str(tmp_path / "mg"), "model_garden")
+
+
+def test_a_config_of_2019_is_known_by_the_weights_beside_it(tmp_path):
+  folder, tensors, _ = interop_models.to_hf(tmp_path, "encoder")
+  new = ("model_type", "architectures", "layer_norm_eps")
+  tensors = {f"bert.{name}": value for name, value in tensors.items()}
+  settings = {**dict.fromkeys(new), "hidden_act": "gelu"}
+  interop_models.replace_weights(folder, tensors, **settings)
+  config = modeling.BertConfig.from_json_file(str(folder / "config.json"))
+  assert config.hidden_act == "gelu_erf"
+  converted, _ = to_original(folder, tmp_path)
+  assert converted.config.hidden_act == "gelu_erf"
+
+
+@pytest.mark.parametrize(
+  ("settings", "num_warnings"),
+  [
+    ({"sentence_transformers": {"activation_fn": "torch.nn.Sigmoid"}}, 1),
+    ({"sbert_ce_default_activation_function": "torch.nn.Sigmoid"}, 1),
+    ({"sentence_transformers": {"activation_fn": "torch.nn.Identity"}}, 0),
+  ],
+)
+def test_an_activation_that_is_not_applied_is_named(
+  tmp_path, settings, num_warnings
+):
+  def cut(tensors):
+    head = ("classifier.weight", "classifier.bias")
+    return {**tensors, **{name: tensors[name][:1] for name in head}}
+
+  settings = {**settings, "id2label": {"0": "LABEL_0"}, "problem_type": None}
+  with runs.logged() as log:
+    converted_model(tmp_path, "classifier", cut, **settings)
+  assert log().count("torch.nn.Sigmoid") == num_warnings
 
 
 def test_pickled_weights_are_refused_with_the_reason(tmp_path):

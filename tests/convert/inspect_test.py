@@ -83,7 +83,7 @@ def test_every_difference_is_named(tmp_path):
 def test_the_script_lists_and_compares(tmp_path, run_script):
   first = write(tmp_path / "a.ckpt", TRAINING)
   second = write(tmp_path / "b.ckpt", {**TRAINING, "bert/b": np.ones(3, "f4")})
-  listing = run_script("inspect_checkpoint.py", "a.ckpt", cwd=tmp_path)
+  listing = run_script("inspect", "a.ckpt", cwd=tmp_path)
   assert listing.returncode == 0, listing.stderr
   assert listing.stdout.splitlines() == [
     "bert/a  1x2  float32  norm 5",
@@ -93,10 +93,10 @@ def test_the_script_lists_and_compares(tmp_path, run_script):
     "a.ckpt: 5 parameters in 2 tensors",
     "and 3 values of the optimizer and step in 2",
   ]
-  same = run_script("inspect_checkpoint.py", first, first, cwd=tmp_path)
+  same = run_script("inspect", first, first, cwd=tmp_path)
   assert same.returncode == 0
   assert same.stdout == "4 tensors, all equal\n"
-  other = run_script("inspect_checkpoint.py", first, second, cwd=tmp_path)
+  other = run_script("inspect", first, second, cwd=tmp_path)
   assert other.returncode == 1
   assert other.stdout.splitlines() == [
     "bert/b: max abs difference 1",

@@ -13,7 +13,7 @@ from bert_tf import tokenization
 from bert_tf.convert import convert, pretrained
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
-from tests.support import interop_models
+from tests.support import interop_models, run_infos
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -52,7 +52,7 @@ def write_hf(tmp_path, case):
   config = type(config)(**{**vars(config), "vocab_size": len(words)})
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder", config)
   (tmp_path / "in" / "vocab.txt").write_text("\n".join(words), "utf-8")
-  run = run_info.RunInfo(
+  run = run_infos.make(
     task="encoder",
     do_lower_case=case.do_lower_case,
     strip_accents=case.strip_accents,

@@ -169,6 +169,11 @@ def test_a_complete_corpus_is_kept_and_another_is_refused(
     assert create(text, *target, resume=True) == counts
     with pytest.raises(ValueError, match="`language`"):
       create(text, *target, resume=True, language="de")
+    content = pathlib.Path(text).read_text()
+    pathlib.Path(text).write_text(content.swapcase())
+    with pytest.raises(ValueError, match="`input_file`"):
+      create(text, *target, resume=True)
+    pathlib.Path(text).write_text(content)
   complete = texts(tmp_path / "out")
   (tmp_path / "out" / "eval.txt").unlink()
   create(text, *target, resume=True)

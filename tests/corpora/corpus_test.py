@@ -214,7 +214,7 @@ y : int, optional
 
 Example::
 
-    This is code that looks as if it were a sentence of English.
+    model = Model(x=1).fit(y)
 
 >>> fit(x)
 This is what the doctest prints as its result.
@@ -226,12 +226,8 @@ two lines.
 * The second item of a list is one too.
 
 ======  ==================
-Column  The other of them.
+Column  Another
 ======  ==================
-
-.. code-block:: python
-
-   The code of a directive is left out as well.
 
 :param z: The value that is used if the key is missing.
 :returns: The number of rows that were seen.
@@ -268,7 +264,7 @@ def package(tmp_path, monkeypatch):
   return "documented"
 
 
-def test_a_module_is_a_document_and_small_modules_share_one(
+def test_a_module_is_a_document_and_small_modules_join_the_next(
   package, tmp_path, monkeypatch
 ):
   paths = {"stdlib": str(tmp_path / "empty")}

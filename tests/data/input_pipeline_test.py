@@ -127,6 +127,16 @@ def test_a_glob_skips_hidden_files(tmp_path):
   assert input_pipeline.open_records(f"{tmp_path}/*").num_records == 5
 
 
+def test_some_shards_can_be_read_if_only_they_are_asked_for(tmp_path):
+  for i in (0, 2):
+    write(tmp_path / f"a-0000{i}-of-00003", range(3))
+  for pattern in ("a-0000[02]-of-*", "a-00000-of-00003,{}/a-*2-of-00003"):
+    patterns = f"{tmp_path}/{pattern.format(tmp_path)}"
+    assert input_pipeline.open_records(patterns).num_records == 6
+  with pytest.raises(ValueError, match="a-00001-of-00003 does not"):
+    input_pipeline.open_records(f"{tmp_path}/a-*")
+
+
 def test_the_path_of_a_file_is_not_a_glob(tmp_path):
   for name, num_records in (("exp1", 5), ("exp[1]", 2)):
     (tmp_path / name).mkdir()

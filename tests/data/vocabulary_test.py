@@ -122,11 +122,11 @@ def text(tmp_path):
 
 @pytest.fixture
 def build_vocab(tmp_path, text, run_script):
-  """A function that runs build_vocab.py with flags."""
+  """A function that runs `bert-tf build-vocab` with flags."""
 
   def build(*flags, output_file="vocab.txt"):
     files = f"--input_file={text}", f"--output_file={output_file}"
-    return run_script("build_vocab.py", *files, *flags, cwd=tmp_path)
+    return run_script("build-vocab", *files, *flags, cwd=tmp_path)
 
   return build
 

@@ -347,8 +347,9 @@ def test_a_saved_model_has_weights_functions_and_files(exported, task):
   assert signatures == {"ids", "serving_default", *others.get(task, ())}
   # What `bert_tf.load` and the server need to read texts.
   info = run_info.read_run(str(folder))
-  assert (info.task, info.max_seq_length) == (TASKS.get(task, task), 16)
-  assert (info.label_spec is not None) == (task in LABELS)
+  assert info.task == TASKS.get(task, task)
+  assert info.settings.max_seq_length == 16
+  assert (info.labels is not None) == (task in LABELS)
   has_vocab = task != "regression"
   assert (info.do_lower_case, info.strip_accents) == (has_vocab or None,) * 2
   assert (folder / "vocab.txt").exists() == has_vocab

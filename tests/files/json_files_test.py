@@ -48,9 +48,11 @@ READERS = {
       ("{", "JSON"),
       ({"task": 1}, "task is 1"),
       ({"task": None}, "task is null"),
-      ({"task": "sudoku"}, "sudoku"),
+      ({"task": "ner", "settings": ["a"]}, '"a"'),
+      ({"task": "ner", "labels": {"labels": ["a"]}}, "labels.task_name"),
+      ({"task": "ner", "training": {"precision": 8}}, "precision is 8"),
       ({"task": "ner", "scores": {"a": "b"}}, '"b"'),
-      ({"task": "ner", "do_lower_case": "who"}, '"who"'),
+      ({"task": "ner", "settings": {"do_lower_case": "who"}}, '"who"'),
     ],
   ),
   "label_map.json": (

@@ -18,29 +18,25 @@ HOLD = (
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_second_process_is_refused_until_the_first_ends(tmp_path, is_killed):
   folder = str(tmp_path / "run")
-  assert not lock.is_held(folder)
   first = subprocess.Popen(
     [sys.executable, "-c", HOLD, folder],
     stdin=subprocess.PIPE,
     stdout=subprocess.PIPE,
   )
   assert first.stdout.readline() == b"held\n"
-  assert lock.is_held(folder)
   with pytest.raises(lock.FolderInUseError, match=folder):
     with lock.hold(folder):
       raise AssertionError("two processes hold the lock")
   if is_killed:
     first.kill()
   first.communicate()
-  assert not lock.is_held(folder)
   with lock.hold(folder):
-    assert lock.is_held(folder)
     assert os.listdir(folder) == [lock.FILE]
 
 
 def test_folders_in_buckets_are_not_locked():
   with lock.hold("ram://lock_test"), lock.hold("ram://lock_test"):
-    assert not lock.is_held("ram://lock_test")
+    pass
 
 
 def test_a_link_in_place_of_the_lock_is_refused(tmp_path):

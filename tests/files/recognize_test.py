@@ -19,7 +19,6 @@ from bert_tf.files import recognize
     ("a\tb,c\n1\t2,3\n", "columns between tabs"),
     ("a,b\n1,2\n", "columns between commas"),
     ("<!DOCTYPE html>\n", "HTML or XML"),
-    ("version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
     ("PAR1", "Parquet"),
     ("PK\x03\x04", "a zip archive"),
     ("the O\nboat B-X\n", ""),

@@ -15,9 +15,55 @@ from bert_tf.export import export
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
 from bert_tf.tasks.ner import words
-from tests.support import run_folders, tiny_models
+from tests.support import runs, tiny_models
 
-WITHOUT_FLAGS = ("--do_eval", "--do_train", "--do_predict")
+# The script of each task, and its flags.
+COMMANDS = {
+  "classifier": ("run_classifier.py", "--task_name=csv", "--data_dir=."),
+  "squad": (
+    "run_squad.py",
+    "--train_file=squad.json",
+    "--predict_file=squad.json",
+    "--version_2_with_negative",
+    "--max_query_length=8",
+    "--doc_stride=6",
+    "--n_best_size=3",
+    "--max_answer_length=4",
+  ),
+  "ner": ("ner", "--data_dir=."),
+  "swag": ("swag", "--data_dir=swag"),
+}
+
+
+def write_data(folder):
+  """Writes a few examples for each task, and the config of a model."""
+  (folder / "bert_config.json").write_text(json.dumps(runs.CONFIG))
+  texts = ["the of and", "a in to", "is was for on the of", "the in"]
+  table = [f"{text},{label}" for text, label in zip(texts, "abca")]
+  tagged = [
+    [f"{word} B-X{i}" for word in t.split()] for i, t in enumerate(texts)
+  ]
+  for split in ("train", "test"):
+    (folder / f"{split}.csv").write_text("\n".join(["text,label", *table]))
+    sentences = ["\n".join(sentence) for sentence in tagged]
+    (folder / f"{split}.txt").write_text("\n\n".join(sentences))
+  paragraphs = []
+  for i, text in enumerate(texts):
+    context, start = f"{text} was " * 5, len(text) + 1
+    answers = [{"text": "was", "answer_start": start}] if i % 2 else []
+    question = {"id": str(i), "question": text, "answers": answers}
+    question["is_impossible"] = not answers
+    paragraphs.append({"context": context, "qas": [question]})
+  squad = {"version": "v2.0", "data": [{"paragraphs": paragraphs}]}
+  (folder / "squad.json").write_text(json.dumps(squad))
+  (folder / "swag").mkdir()
+  columns = ["sent1", "sent2", *(f"ending{i}" for i in range(4)), "label"]
+  for split in ("train", "test"):
+    with open(folder / "swag" / f"{split}.csv", "w", newline="") as file:
+      writer = csv.writer(file)
+      writer.writerow(columns)
+      for i, text in enumerate(texts):
+        writer.writerow([text, "the", *texts[i:], *texts[:i], i])
 
 
 def read_json_lines(path):
@@ -42,7 +88,7 @@ def squad_rows(folder, out):
   nbest = json.loads((out / "nbest_predictions.json").read_text())
   texts = json.loads((out / "predictions.json").read_text())
   odds = json.loads((out / "null_odds.json").read_text())
-  data = json.loads((folder / "data" / "squad.json").read_text())["data"]
+  data = json.loads((folder / "squad.json").read_text())["data"]
   questions = [
     (qa["id"], qa["question"], paragraph["context"])
     for article in data
@@ -64,7 +110,7 @@ def ner_rows(folder, out):
 
 
 def swag_rows(folder, out):
-  with open(folder / "data" / "swag" / "test.csv", newline="") as file:
+  with open(folder / "swag" / "test.csv", newline="") as file:
     rows = list(csv.DictReader(file))
   answers = read_json_lines(out / "predictions.jsonl")
   return [
@@ -118,11 +164,19 @@ def close(value, other):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_answers_are_those_of_the_commands_files(tmp_path, run_script, name):
-  run_folders.unpack(tmp_path)
-  run = run_folders.RUNS[name]
-  flags = [flag for flag in run.flags if flag not in WITHOUT_FLAGS]
+  write_data(tmp_path)
   result = run_script(
-    *(run.script, *flags, "--do_predict", f"--output_dir={name}"), cwd=tmp_path
+    *COMMANDS[name],
+    "--bert_config_file=bert_config.json",
+    f"--vocab_file={tiny_models.TINY}/vocab.txt",
+    "--max_seq_length=24",
+    "--do_train",
+    "--do_predict",
+    "--train_batch_size=4",
+    "--learning_rate=1e-2",
+    "--use_xla=false",
+    f"--output_dir={name}",
+    cwd=tmp_path,
   )
   assert result.returncode == 0, result.stderr
   read, convert = FILES[name]

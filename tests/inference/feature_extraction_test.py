@@ -1,5 +1,6 @@
 """Tests for feature extraction: recorded features, formats and streaming."""
 
+import dataclasses
 import itertools
 import json
 import os
@@ -8,9 +9,11 @@ import pathlib
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, modeling, tokenization
+import bert_tf
+from bert_tf import checkpoints, heads, modeling, tokenization
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
+from tests.support import tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"
@@ -251,6 +254,17 @@ def test_an_invalid_setting_is_named(fault):
   settings, expected = BAD_SETTINGS[fault]
   with pytest.raises(ValueError, match=expected):
     feature_extraction.FeatureExtractor(config(**settings))
+
+
+def test_a_pair_needs_a_model_with_two_segments(tmp_path):
+  single = dataclasses.replace(tiny_models.CONFIG, type_vocab_size=1)
+  model = heads.ClassifierModel(single, num_labels=2)
+  model.save_pretrained(tmp_path / "m", str(VOCAB), labels=["a", "b"])
+  extractor = feature_extraction.FeatureExtractor(str(tmp_path / "m"))
+  for predictor in (extractor, bert_tf.load(tmp_path / "m")):
+    predictor.predict("the song")
+    with pytest.raises(ValueError, match="segment_ids .*type_vocab_size"):
+      predictor.predict(("the song", "a film"))
 
 
 def test_the_lines_of_a_pipe_are_extracted(tmp_path):

@@ -74,6 +74,22 @@ def assert_same(answers, expected):
       assert abs(probability - other["probabilities"][label]) < 1e-5
 
 
+@pytest.mark.parametrize("use", ["predict", "extract", "encode"])
+def test_a_model_warns_once_of_texts_that_its_vocabulary_lacks(
+  run_folder, caplog, use
+):
+  model = bert_tf.Predictor(str(run_folder))
+  if use != "predict":
+    model = bert_tf.FeatureExtractor(str(run_folder))
+  texts = ["the of and a in to", "привет"]
+  list(getattr(model, use)(texts))
+  assert "are [UNK]" not in caplog.text  # A rare word.
+  for _ in range(3):
+    list(getattr(model, use)(["как дела сегодня утром"] * 5))
+  assert caplog.text.count("are [UNK]") == 1
+  assert "LATIN" in caplog.text
+
+
 def plain(predictions):
   return [
     {"label": p.label, "probabilities": p.probabilities} for p in predictions
@@ -181,7 +197,7 @@ def test_a_saved_model_whose_weights_are_not_finite_is_refused(
   checkpoints.write(str(run / "model.ckpt-1"), tensors)
   path = str(tmp_path / "model")
   config = configs.ExportConfig(export_dir=path, init_checkpoint=str(run))
-  with monkeypatch.context() as patch:  # Earlier versions did not check.
+  with monkeypatch.context() as patch:
     patch.setattr(checkpoints, "check_finite", lambda path, tensors: None)
     export.run(config)
   for open_model in (bert_tf.Predictor, ids_models.IdsModel):

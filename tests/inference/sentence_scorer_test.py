@@ -29,6 +29,11 @@ def scorer():
   return bert_tf.SentenceScorer(config(4096))
 
 
+def test_texts_that_the_vocabulary_lacks_are_warned_of(scorer, caplog):
+  scorer.predict(["как дела"] * 5)
+  assert "are [UNK]" in caplog.text
+
+
 def config(batch_tokens):
   return bert_tf.ScoringConfig(
     init_checkpoint=str(MODEL / "bert_model.ckpt"),

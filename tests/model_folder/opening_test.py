@@ -14,10 +14,10 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import paths
 from bert_tf.model_folder import run_info
-from tests.support import interop_models, tiny_models
+from tests.support import interop_models, run_infos, tiny_models
 
 LABELS = ("bad", "good", "so so")
-RUN = run_info.RunInfo(
+RUN = run_infos.make(
   task="classification",
   do_lower_case=True,
   max_seq_length=24,
@@ -68,8 +68,8 @@ KINDS = (
 def test_every_folder_brings_weights_labels_and_case(folders, kind):
   opened = model_folder.read(str(folders[kind]))
   assert opened.run.task == "classification"
-  assert opened.run.labels == LABELS
-  assert opened.run.do_lower_case in (True, None)
+  assert opened.run.labels.labels == LABELS
+  assert opened.run.settings.do_lower_case in (True, None)
   assert opened.vocab_file and paths.exists(opened.vocab_file)
   expected = bert_tf.ClassifierModel.from_pretrained(folders["run"])
   model = bert_tf.ClassifierModel.from_pretrained(folders[kind])
@@ -141,8 +141,9 @@ def test_a_head_of_another_task_or_size_is_refused(folders, tmp_path):
     kind.save_pretrained(model, tmp_path / model.task, max_seq_length=9)
     opened = model_folder.read(str(tmp_path / model.task))
     names = tuple(f"LABEL_{i}" for i in range(number))
-    assert (opened.run.task, opened.run.labels) == (model.task, names)
-    assert (opened.run.max_seq_length, opened.run.do_lower_case) == (9, True)
+    assert (opened.run.task, opened.run.labels.labels) == (model.task, names)
+    settings = opened.run.settings
+    assert (settings.max_seq_length, settings.do_lower_case) == (9, True)
   encoder = modeling.BertModel(tiny_models.CONFIG)
   folder = tiny_models.write_run(tmp_path / "bert", encoder)
   with pytest.raises(ValueError, match="set `num_labels`"):
@@ -245,12 +246,12 @@ def test_scores_belong_only_to_the_newest_checkpoint(folders, tmp_path):
     'all_model_checkpoint_paths: "model.ckpt-1"\n'
     'all_model_checkpoint_paths: "model.ckpt-2"\n'
   )
-  run = run_info.RunInfo(task="encoder", scores={"f1": 0.5})
+  run = run_infos.make(task="encoder", scores={"f1": 0.5})
   vocab_file = str(folders["run"] / "vocab.txt")
   run_info.write_run(str(tmp_path), run, tiny_models.CONFIG, vocab_file)
   for path in (tmp_path, tmp_path / "model.ckpt-2"):
     assert model_folder.read_run(str(path)).scores == {"f1": 0.5}
-  assert model_folder.read_run(str(tmp_path / "model.ckpt-1")).scores is None
+  assert model_folder.read_run(str(tmp_path / "model.ckpt-1")).scores == {}
 
 
 def write_longer_vocabulary(folder, folders):

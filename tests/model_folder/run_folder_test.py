@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 
 import pytest
 import tensorflow as tf
@@ -9,16 +10,16 @@ import tensorflow as tf
 import bert_tf
 from bert_tf import checkpoints, distribution, model_folder, modeling
 from bert_tf.model_folder import run_folder, run_info
+from tests.support import run_infos
 
 CONFIG = modeling.BertConfig(vocab_size=3, num_hidden_layers=1)
-INFO = run_info.RunInfo(
+INFO = run_infos.make(
   task="classification",
   do_lower_case=False,
   max_seq_length=64,
   task_name="MRPC",
   problem_type="classification",
   labels=("0", "ß"),
-  null_score_diff_threshold=1.0,
 )
 
 
@@ -38,7 +39,7 @@ def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
   assert config.to_dict() == CONFIG.to_dict()
   with tf.io.gfile.GFile(f"{folder}/vocab.txt", "rb") as reader:
     assert reader.read() == b"[PAD]\r\n[UNK]\nb\xc3\xa4\n"
-  assert run_info.read_labels(folder) == INFO.label_spec
+  assert run_info.read_labels(folder) == INFO.labels
   names = sorted(tf.io.gfile.listdir(folder))
   assert names == [
     "bert_config.json",
@@ -50,8 +51,10 @@ def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
     saved = json.loads(reader.read())
   assert saved.pop("bert_tf_version") == bert_tf.__version__
   assert saved.pop("task") == "classification"
-  assert {**saved, "labels": ("0", "ß")} == INFO.saved()
-  assert "doc_stride" not in saved
+  assert saved == {
+    "settings": {"do_lower_case": False, "max_seq_length": 64},
+    "labels": INFO.labels.label_map(),
+  }
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,7 @@ def test_a_label_map_is_read_as_it_was_written(tmp_path, kind, labels):
   spec = run_info.LabelSpec("films", kind, labels)
   (tmp_path / "label_map.json").write_text(json.dumps(spec.label_map()))
   assert run_info.read_labels(str(tmp_path)) == spec
-  assert model_folder.read_run(str(tmp_path)).label_spec == spec
+  assert model_folder.read_run(str(tmp_path)).labels == spec
 
 
 def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
@@ -80,10 +83,19 @@ def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
 
 
 def test_keys_of_a_later_version_are_ignored(tmp_path):
-  text = '{"task": "squad", "taste": 1, "null_score_diff_threshold": -1}'
-  (tmp_path / "run.json").write_text(text)
+  settings = {"taste": 1, "null_score_diff_threshold": -1}
+  values = {"task": "squad", "taste": 1, "settings": settings}
+  (tmp_path / "run.json").write_text(json.dumps(values))
   info = run_info.read_run(str(tmp_path))
-  assert (info.task, info.null_score_diff_threshold) == ("squad", -1)
+  assert info.task == "squad"
+  assert info.settings.null_score_diff_threshold == -1
+
+
+def test_a_task_that_is_not_registered_keeps_what_all_tasks_have(tmp_path):
+  values = {"task": "sudoku", "settings": {"max_seq_length": 9, "size": 9}}
+  (tmp_path / "run.json").write_text(json.dumps(values))
+  info = run_info.read_run(str(tmp_path))
+  assert (info.task, info.settings.max_seq_length) == ("sudoku", 9)
 
 
 def test_training_removes_the_leftovers_of_killed_processes(
@@ -108,6 +120,19 @@ def test_training_removes_the_leftovers_of_killed_processes(
   monkeypatch.setattr(distribution, "is_chief", lambda: False)
   with run_folder.RunFolder(str(tmp_path), "ner").exclusive(True):
     assert len(left) == 1
+
+
+@pytest.mark.parametrize("is_training", [False, True])
+def test_only_a_training_leaves_its_records(tmp_path, is_training):
+  opened = run_folder.RunFolder(str(tmp_path), "ner", is_training)
+  with pytest.raises(ValueError, match="faulty"):
+    with opened.open_records_dir() as folder:
+      pathlib.Path(folder, "eval.tf_record").touch()
+      raise ValueError("faulty")
+  assert pathlib.Path(folder).exists() == is_training
+  assert [p.name for p in tmp_path.iterdir()] == is_training * [
+    "eval.tf_record"
+  ]
 
 
 def test_a_link_named_best_is_not_cleaned(tmp_path):
@@ -151,7 +176,7 @@ def test_a_run_folder_is_read_again_when_it_is_locked(tmp_path, vocab_file):
   _prepare(folder, INFO, CONFIG, vocab_file)  # As another process does.
   assert (opened.info, opened.labels) == (None, None)
   with opened.exclusive(do_train=True) as anew:
-    assert (anew.info, anew.labels) == (INFO, INFO.label_spec)
+    assert (anew.info, anew.labels) == (INFO, INFO.labels)
 
 
 def test_an_evaluation_keeps_the_settings_of_a_trained_model(
@@ -160,10 +185,12 @@ def test_an_evaluation_keeps_the_settings_of_a_trained_model(
   folder = str(tmp_path / "out")
   _prepare(folder, INFO, CONFIG, vocab_file)
   checkpoints.save(folder, {"global_step": tf.constant(1, tf.int64)}, 1)
-  changed = dataclasses.replace(INFO, max_seq_length=128, scores={"f1": 0.5})
-  for do_train, length in ((False, INFO.max_seq_length), (True, 128)):
+  settings = dataclasses.replace(INFO.settings, max_seq_length=128)
+  changed = dataclasses.replace(INFO, settings=settings, scores={"f1": 0.5})
+  for do_train, length in ((False, 64), (True, 128)):
     opened = run_folder.RunFolder(folder, INFO.task)
     with opened.exclusive(do_train) as held:
       held.prepare(changed, CONFIG, vocab_file)
     saved = run_info.read_run(folder)
-    assert (saved.max_seq_length, saved.scores) == (length, {"f1": 0.5})
+    assert saved.settings.max_seq_length == length
+    assert saved.scores == {"f1": 0.5}

@@ -16,7 +16,7 @@ from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import stages
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
-from tests.support import runs, tiny_models
+from tests.support import run_infos, runs, tiny_models
 
 SENTENCE = "The old man and his son were at the sea by day and by night."
 
@@ -26,7 +26,7 @@ def write_model(folder, seed=1, **run):
   keras.utils.set_random_seed(seed)
   model = heads.PretrainingModel(tiny_models.CONFIG)
   tiny_models.write_run(folder, model)
-  info = run_info.RunInfo(task="pretraining", **run)
+  info = run_infos.make(task="pretraining", **run)
   run_info.write_json(str(folder), info)
   return folder
 

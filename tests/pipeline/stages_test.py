@@ -92,7 +92,7 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   assert f"`{digest}`" in card
   assert (out / "curves.png").read_bytes()[:4] == b"\x89PNG"
   answer = run_script(
-    "fill_mask.py",
+    "fill-mask",
     "--model=out/saved_model/1",
     "--text=he is [MASK] for",
     cwd=tmp_path,
@@ -112,7 +112,7 @@ def test_the_newest_checkpoint_is_exported_once(tmp_path, monkeypatch):
   tiny_models.write_run(tmp_path / "out", model, step=3)
   stages._export(config)
   exported = tmp_path / "out" / "saved_model" / "1"
-  assert run_info.read_run(str(exported)).global_step == 3
+  assert run_info.read_run(str(exported)).training.global_step == 3
   calls = []
   monkeypatch.setattr(
     stages.export, "run", lambda config, replaces: calls.append(replaces)
@@ -216,6 +216,10 @@ def test_a_setting_of_the_text_that_differs_is_named(tmp_path):
     [(name, value)] = change.items()
     with pytest.raises(ValueError, match=f'`{name}` is "{value}"'):
       stages.run(make_config(tmp_path, reading=reading))
+  edited = make_config(tmp_path)
+  (tmp_path / "text.txt").write_text(text().swapcase())  # Of equal size.
+  with pytest.raises(ValueError, match="`text` is"):
+    stages.run(edited)
 
 
 def test_settings_follow_from_size_and_language(tmp_path):

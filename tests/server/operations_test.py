@@ -31,17 +31,16 @@ def wait_until_ready(url):
 
 def test_models_are_described(tmp_path):
   folder = tiny_models.write_classifier(tmp_path)
-  labels = json.loads((folder / "label_map.json").read_text())
   run = {
     "task": "classification",
-    **labels,
-    "is_pair": False,
-    "do_lower_case": True,
-    "max_seq_length": 32,
-    "num_train_examples": 9,
-    "num_dev_examples": 3,
+    "settings": {"is_pair": False, "do_lower_case": True, "max_seq_length": 32},
+    "labels": json.loads((folder / "label_map.json").read_text()),
     "scores": {"eval_accuracy": 0.5},
-    "examples": [{"inputs": {"text": "the of"}, "answer": "good"}],
+    "examples": {
+      "num_train": 9,
+      "num_dev": 3,
+      "shown": [{"inputs": {"text": "the of"}, "answer": "good"}],
+    },
   }
   (folder / "run.json").write_text(json.dumps(run))
   models = {
@@ -51,9 +50,10 @@ def test_models_are_described(tmp_path):
   with serving_client.running(models) as running:
     run, fake = ask(running.url, "/v1/models")[1]["models"]
   assert fake == {"name": "fake", "version": "7"}
-  assert run["labels"] == ["good", "<b>bad</b>", "so so"]
+  assert run["labels"]["labels"] == ["good", "<b>bad</b>", "so so"]
   assert run["scores"] == {"eval_accuracy": 0.5}
-  assert run["examples"] == [{"inputs": {"text": "the of"}, "answer": "good"}]
+  [shown] = run["examples"]["shown"]
+  assert shown == {"inputs": {"text": "the of"}, "answer": "good"}
   assert run["size"]["hidden_size"] == 16
   # Computed by hand: embeddings, two layers, pooler and head of tiny_models.
   layer = 4 * (16 * 16 + 16) + 2 * 16 * 32 + 32 + 16 + 4 * 16
@@ -67,7 +67,7 @@ def test_the_documentation_lists_the_routes():
   with serving_client.running(fake_model.FakeModel()) as running:
     routes = running.server.application().routes
   for route in routes:
-    path = route.path.replace("{name}", "NAME")
+    path = route.path_format.replace("{name}", "NAME")
     if "version" not in path and path != "/docs/oauth2-redirect":
       method = "POST" if "POST" in route.methods else "GET"
       assert f"| `{method} {path}` |" in table

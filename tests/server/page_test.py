@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import dataclasses
 import http.client
 import json
 import re
@@ -17,7 +18,7 @@ import tensorflow as tf
 from bert_tf.inference import loaded_model, predictor
 from bert_tf.model_folder import run_info
 from tests.server import browser
-from tests.support import fake_model, serving_client, tiny_models
+from tests.support import fake_model, run_infos, serving_client, tiny_models
 
 needs_chromium = browser.needs_chromium
 
@@ -27,7 +28,7 @@ EVIL = "<img src=x onerror=\"document.title='owned'\">"
 def model(fields, answer, **info):
   """Returns a model of texts with these names that gives one answer."""
   served = fake_model.FakeModel(text=fake_model.Constant(answer, *fields))
-  served.info = run_info.RunInfo(**info) if info else None
+  served.info = run_infos.make(**info) if info else None
   return served
 
 
@@ -133,14 +134,15 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
     task_name="SST-2",
     is_pair=False,
     max_seq_length=64,
-    num_train_examples=67349,
     labels=("0", "1"),
     scores={"eval_accuracy": 0.9174, "near_chance": 0.9, "eval_loss": 0.36},
-    examples=(
-      *(fine, {**fine, "inputs": {"text": "A fine film."}}),
-      {"inputs": {"text": f"dull {EVIL}"}, "answer": "0"},
-    ),
   )
+  shown = (
+    *(fine, {**fine, "inputs": {"text": "A fine film."}}),
+    {"inputs": {"text": f"dull {EVIL}"}, "answer": "0"},
+  )
+  examples = run_info.Examples(num_train=67349, shown=shown)
+  served.info = dataclasses.replace(served.info, examples=examples)
   served.bert_config = tiny_models.CONFIG
   served.num_parameters = 12345
   with opened(tab, served):

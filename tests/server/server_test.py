@@ -19,7 +19,7 @@ import bert_tf
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.server import connections
-from tests.support import near_ties, serving_client, tiny_models
+from tests.support import checkout, near_ties, serving_client, tiny_models
 from tests.support.fake_model import PREDICT, Constant, FakeModel
 from tests.support.serving_client import ask
 
@@ -140,8 +140,8 @@ def test_status_and_metadata_are_tensorflow_servings(server):
     ("POST", "/v1/models/model/versions/8:predict", 404, "Specific(model, 8)"),
     ("GET", "/v1/models/x", 404, "request: Latest(x); this server has model"),
     ("GET", "/v1/models/x/metadata", 404, "Servable not found"),
-    ("GET", "/v1/models/model:predict", 405, "POST"),
-    ("POST", "/v1/models/model:regress", 405, "Malformed request: POST"),
+    ("GET", "/v1/models/model:predict", 405, "Malformed request: GET"),
+    ("POST", "/v1/models/model:regress", 404, "Malformed request: POST"),
     ("POST", "/v2", 404, "Malformed request: POST /v2"),
     ("DELETE", "/v1/models/model", 405, "Malformed request: DELETE"),
   ],
@@ -299,7 +299,7 @@ def test_a_port_in_use_is_reported_before_a_model_is_opened(
   with socket.create_server(("127.0.0.1", 0)) as other:
     port = other.getsockname()[1]
     result = run_script(
-      *("serve.py", "--model=missing", f"--port={port}"), cwd=tmp_path
+      *("serve", "--model=missing", f"--port={port}"), cwd=tmp_path
     )
   assert result.returncode == 1
   [line] = result.stderr.splitlines()
@@ -409,7 +409,7 @@ def test_the_script_serves_models_until_sigterm(run_folder, tmp_path):
       with_attention=True,
     )
   )
-  script = [sys.executable, ROOT / "run_scripts" / "serve.py"]
+  script = [sys.executable, *checkout.program("serve")]
   arguments = ["--model=tiny=models", f"--model=run={run_folder}"]
   arguments += ["--port=0", "--log_format=json"]
   process = subprocess.Popen(

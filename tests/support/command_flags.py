@@ -3,13 +3,12 @@
 import dataclasses
 import functools
 import os
-import pathlib
 import re
 import subprocess
 import sys
 from xml.etree import ElementTree
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.support import checkout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +26,9 @@ class Flag:
 
 
 @functools.cache
-def defined(script: str, *arguments: str) -> dict[str, Flag]:
-  """Returns the flags that a script of run_scripts/ defines, by name."""
-  output = _output(script, *arguments, "--helpxml")
+def defined(program: str, *arguments: str) -> dict[str, Flag]:
+  """Returns the flags that a command or a script, NAME.py, defines, by name."""
+  output = _output(program, *arguments, "--helpxml")
   texts = [
     {part.tag: part.text or "" for part in flag}
     for flag in ElementTree.fromstring(output).iter("flag")
@@ -47,10 +46,10 @@ def marked(script: str) -> set[str]:
   return set(re.findall(r"^  --(?:\[no\])?(\w+)\S* \*", text, re.MULTILINE))
 
 
-def _output(script: str, *arguments: str) -> str:
+def _output(program: str, *arguments: str) -> str:
   return subprocess.run(
-    [sys.executable, ROOT / "run_scripts" / f"{script}.py", *arguments],
-    env={**os.environ, "PYTHONPATH": str(ROOT)},
+    [sys.executable, *checkout.program(program), *arguments],
+    env={**os.environ, "PYTHONPATH": str(checkout.ROOT)},
     capture_output=True,
     text=True,
   ).stdout

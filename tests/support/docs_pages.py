@@ -24,9 +24,9 @@ def check_links(page, text):
       assert anchor in slugs, f"{page.name}: {target}"
 
 
-def flag_names(script):
-  """Returns the names of a script's flags, with `noNAME` of booleans."""
-  return _with_negations(command_flags.defined(script))
+def flag_names(command):
+  """Returns the names of a command's flags, with `noNAME` of booleans."""
+  return _with_negations(command_flags.defined(command))
 
 
 def _with_negations(flags):
@@ -37,14 +37,14 @@ def defined_flags(words):
   """Returns the flags of a command by name; None for other programs."""
   program, *arguments = words
   if program == "bert-tf":
-    script = main.COMMANDS[arguments[0]]
+    name = arguments[0]
   elif program == "python" and arguments[0].startswith("run_scripts/"):
-    script = pathlib.Path(arguments[0]).stem
+    name = pathlib.Path(arguments[0]).name
   else:
     return None
   is_from_text = "text" in given_flags(words)
-  is_pipeline = script == "run_pretraining" and is_from_text
-  return command_flags.defined(script, *["--text=x"] * is_pipeline)
+  is_pipeline = name in ("pretrain", "run_pretraining.py") and is_from_text
+  return command_flags.defined(name, *["--text=x"] * is_pipeline)
 
 
 def given_flags(words):

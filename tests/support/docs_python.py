@@ -11,22 +11,21 @@ import re
 import shutil
 import sys
 
-from bert_tf.cli import main
 from tests.support import forks
 
 FINE_TUNING = ("--train_batch_size=4", "--num_train_epochs=1", "--nouse_xla")
 SMALLER = {
   "build_vocab": ("--vocab_size=500",),
   # The models have one layer.
-  "extract_features": ("--layers=-1",),
-  "run_pretraining": (
+  "extract-features": ("--layers=-1",),
+  "pretrain": (
     *("--train_batch_size=4", "--num_train_steps=6", "--num_warmup_steps=1"),
     *("--save_checkpoints_steps=1", "--max_eval_steps=1", "--nouse_xla"),
   ),
-  "run_classifier": (*FINE_TUNING, "--max_seq_length=16"),
-  "run_ner": (*FINE_TUNING, "--max_seq_length=16"),
-  "run_swag": (*FINE_TUNING, "--max_seq_length=16"),
-  "run_squad": (
+  "classifier": (*FINE_TUNING, "--max_seq_length=16"),
+  "ner": (*FINE_TUNING, "--max_seq_length=16"),
+  "swag": (*FINE_TUNING, "--max_seq_length=16"),
+  "squad": (
     *(*FINE_TUNING, "--max_seq_length=48", "--max_query_length=8"),
     "--doc_stride=8",
   ),
@@ -51,6 +50,15 @@ SHARED = {
 }
 SHARED_VARIABLE = "BERT_TF_TEST_DOCS"
 
+# The commands of the scripts of 2018.
+SCRIPTS = {
+  "create_pretraining_data.py": "create-pretraining-data",
+  "extract_features.py": "extract-features",
+  "run_classifier.py": "classifier",
+  "run_pretraining.py": "pretrain",
+  "run_squad.py": "squad",
+}
+
 
 def is_from_text(arguments: list[str]) -> bool:
   """Returns whether a command pre-trains from text."""
@@ -61,11 +69,12 @@ def is_from_text(arguments: list[str]) -> bool:
 def smaller(arguments: list[str]) -> list[str]:
   """Returns the arguments of a command, with smaller sizes appended."""
   smaller_arguments = list(arguments)
-  command = os.path.basename(arguments[0]).removesuffix(".py")
+  command = os.path.basename(arguments[0])
+  command = SCRIPTS.get(command, command)
   if command == "-m":
-    command = main.COMMANDS.get(arguments[2], "")
+    command = arguments[2]
   is_training = any(re.match(r"--do_train\b", a) for a in arguments)
-  if is_training or command in ("build_vocab", "extract_features"):
+  if is_training or command in ("build-vocab", "extract-features"):
     smaller_arguments += SMALLER.get(command, ())
   if is_from_text(arguments):
     smaller_arguments += FROM_TEXT

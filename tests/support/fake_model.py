@@ -8,9 +8,8 @@ import tensorflow as tf
 
 from bert_tf.export import saved_models
 from bert_tf.inference import ids_rows, loaded_model, predictor
-from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
-from tests.support import tiny_models
+from tests.support import run_infos, tiny_models
 
 PREDICT = "/v1/models/model:predict"
 
@@ -111,6 +110,10 @@ class FakeModel:
       types.SimpleNamespace(functions=self.functions)
     )
 
+  def preprocess(self, reader, index, row):
+    [inputs] = reader.preprocess([row])
+    return inputs
+
   def compute(self, inputs, reader):
     if reader is self.ids_reader:
       return [{"sum": np.array(sum(each.input_ids))} for each in inputs]
@@ -128,7 +131,7 @@ class FakeModel:
 class VectorModel(FakeModel):
   """A model of vectors."""
 
-  info = run_info.RunInfo(task="encoder")
+  info = run_infos.make(task="encoder")
   bert_config = tiny_models.CONFIG.__class__(
     **{**vars(tiny_models.CONFIG), "hidden_size": 2}
   )

@@ -13,6 +13,7 @@ from bert_tf.layers import dropout
 from bert_tf.model_folder import run_info
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective
+from tests.support import run_infos
 
 
 class Line(keras.Model):
@@ -100,7 +101,7 @@ def train_for_seconds(output_dir, seconds=40):
   """Trains for a number of readings of `clock`; returns the last step."""
   folder = str(output_dir)
   if not run_info.read_run(folder):
-    run_info.write_json(folder, run_info.RunInfo(task="pretraining"))
+    run_info.write_json(folder, run_infos.make(task="pretraining"))
   runner = make(
     output_dir,
     train_minutes=seconds / 60,

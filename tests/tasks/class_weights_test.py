@@ -79,7 +79,8 @@ def test_only_the_loss_of_training_is_weighted(
 
 
 def saved_weights(folder):
-  return json.loads((folder / "run.json").read_text())["class_weights"]
+  run = json.loads((folder / "run.json").read_text())
+  return run["training"]["class_weights"]
 
 
 @pytest.fixture(scope="module")
@@ -141,5 +142,5 @@ def test_a_tag_that_the_training_file_lacks_has_no_part(data):
     "balanced", classes=np.array(["O", "B-LOC"]), y=sentence[1] * 20
   )
   run = json.loads((folder / "run.json").read_text())
-  assert run["labels"] == ["O", "B-LOC", "I-LOC"]
-  assert run["class_weights"] == [*expected.tolist(), 1.0]
+  assert run["labels"]["labels"] == ["O", "B-LOC", "I-LOC"]
+  assert run["training"]["class_weights"] == [*expected.tolist(), 1.0]

@@ -83,7 +83,8 @@ def test_a_run_learns_and_writes_its_results_and_predictions(trained):
   results = (trained / "eval_results.txt").read_text().splitlines()
   assert "micro_f1 = 1.0" in results
   info = json.loads((trained / "run.json").read_text())
-  assert (info["task"], info["labels"]) == ("tag_words", ["A", "B", "C"])
+  assert info["task"] == "tag_words"
+  assert info["labels"]["labels"] == ["A", "B", "C"]
   lines = (trained / "predictions.jsonl").read_text().splitlines()
   rows = [json.loads(line) for line in lines]
   texts = (trained.parent / "test.jsonl").read_text().splitlines()

@@ -90,7 +90,7 @@ def run(folder, **changes):
       }
     )
   )
-  return run_info.read_run(str(folder / "out"))
+  return run_info.read_run(str(folder / "out")).settings
 
 
 def remove_settings(folder):

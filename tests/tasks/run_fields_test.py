@@ -69,7 +69,7 @@ def run_fields(examples, count):
 
 def choose_texts(examples, count):
   fields = run_fields({"dev": examples}, count)
-  return [(e["inputs"]["text"], e["answer"]) for e in fields["examples"] or ()]
+  return [(e["inputs"]["text"], e["answer"]) for e in fields["shown"] or ()]
 
 
 def test_each_answer_has_one_example_before_any_has_two():
@@ -96,11 +96,11 @@ def test_a_cut_text_ends_with_a_whole_character():
 
 def test_zero_examples_may_be_requested():
   assert choose_texts([("a", "x")], 0) == []
-  assert run_fields({}, 0) == {"examples": None}
+  assert run_fields({}, 0) == {"shown": None}
   # Fields of an earlier command stay.
   assert run_fields({}, 3) == {}
   counts = run_fields({"train": [1, 2]}, 3)
-  assert counts == {"num_train_examples": 2}
+  assert counts == {"num_train": 2}
 
 
 def run_json(folder):
@@ -114,17 +114,17 @@ def test_run_json_has_examples_counts_and_scores(base, tmp_path):
     return run_json(tmp_path / "out")
 
   trained = run(do_train=True)
-  assert trained["num_train_examples"] == 44
-  assert not {"examples", "scores", "num_dev_examples"} & trained.keys()
+  assert trained["examples"] == {"num_train": 44}
+  assert "scores" not in trained
   with runs.logged() as log:
     evaluated = run(do_eval=True)
   assert "run.json keeps 3 dev texts" in log()
-  assert evaluated["num_train_examples"] == 44
-  assert evaluated["num_dev_examples"] == 11
-  texts = [e["inputs"]["text"] for e in evaluated["examples"]]
+  examples = evaluated["examples"]
+  assert (examples["num_train"], examples["num_dev"]) == (44, 11)
+  texts = [e["inputs"]["text"] for e in examples["shown"]]
   dev = (base / "dev.tsv").read_text().splitlines()[1:]
   assert len(texts) == 3 and set(texts) <= {r.split("\t")[0] for r in dev}
-  assert {e["answer"] for e in evaluated["examples"]} == {"good", "bad"}
+  assert {e["answer"] for e in examples["shown"]} == {"good", "bad"}
   results = runs.results(tmp_path / "out")
   scores = dict(evaluated["scores"])
   # The dev file has 6 times the label "good", of 11.
@@ -135,7 +135,7 @@ def test_run_json_has_examples_counts_and_scores(base, tmp_path):
   assert "eval_accuracy" in evaluated["scores"]
   predicted = run(do_predict=True)
   assert predicted == evaluated
-  assert "examples" not in run(do_predict=True, num_run_examples=0)
+  assert "shown" not in run(do_predict=True, num_run_examples=0)["examples"]
   info = run_info.read_run(str(tmp_path / "out"))
   assert info.scores == evaluated["scores"]
 

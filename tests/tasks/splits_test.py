@@ -6,6 +6,7 @@ from bert_tf.tasks.swag.examples import ChoiceExample
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline
+from bert_tf.data import records as record_files
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base as base_lib
@@ -37,31 +38,42 @@ class Texts(base_lib.Task):
   label_spec = SPEC
   encode = objective = read = spec = write_predictions = None
 
-  def __init__(self):
-    pass
+  def __init__(self, tokenizer):
+    self.tokenizer = tokenizer
 
   def inputs_and_answer(self, example):
     text, label = example
     return ({"text": text} if text else {}), label
 
 
-def summary_line(examples, **records):
-  files = input_pipeline.RecordFiles(("a",), 1, **records)
-  split = splits.Splits(Texts(), {"train": examples}, {"train": "a.csv"})
-  return split.summary("train", files)
+@pytest.fixture
+def summary_line(tokenizer, tmp_path):
+  """Returns a function that makes the log line of examples."""
+  path = str(tmp_path / "a")
+  ids = tokenizer.convert_tokens_to_ids(["[CLS]", "the", "[UNK]", "of", "in"])
+  with record_files.open_records([path]) as writer:
+    writer.write(record_files.encode_example({"input_ids": [*ids, 0]}, {}))
+
+  def make(examples, **records):
+    files = input_pipeline.RecordFiles((path,), 1, **records)
+    task = Texts(tokenizer)
+    split = splits.Splits(task, {"train": examples}, {"train": "a.csv"})
+    return split.summary("train", files)
+
+  return make
 
 
-def test_a_line_has_examples_labels_cuts_and_repetitions():
+def test_a_line_has_examples_labels_cuts_and_repetitions(summary_line):
   examples = tables.Examples([("a", "x"), ("b", "x"), ("a", "y"), ("c", "x")])
   examples.dropped = range(7)
   line = summary_line(examples, num_cut=1)
   assert line.startswith("a.csv: 4 train examples; ")
-  for part in ("x 3, y 1", "1 (25%) too long", "1 repeated", "7 left out"):
+  for part in ("x 3, y 1", "1 (25%) too long", "25.0% [UNK]", "1 repeated"):
     assert part in line
-  assert "earlier" not in line
+  assert "7 left out" in line and "earlier" not in line
 
 
-def test_a_line_for_reused_records_has_the_known_counts():
+def test_a_line_for_reused_records_has_the_known_counts(summary_line):
   line = summary_line([("a", "x"), ("", "y"), ("", "y")], is_reused=True)
   assert "not known" in line and "earlier" in line
   # Examples without inputs cannot be compared.

@@ -12,7 +12,7 @@ from bert_tf.tasks import fine_tuning, start_model
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.training import config as training_config
-from tests.support import runs, tiny_models
+from tests.support import run_infos, runs, tiny_models
 
 ABC = ("a", "b", "c")
 TAGS = ("O", "B-X", "I-X")
@@ -51,13 +51,13 @@ def write_model(folder, fields, with_run=True):
   tiny_models.write_run(folder, tiny_models.widen(model))
   if with_run:
     vocab_file = str(folder / "vocab.txt")
-    info = run_info.RunInfo(do_lower_case=True, **fields)
+    info = run_infos.make(do_lower_case=True, **fields)
     run_info.write_run(str(folder), info, tiny_models.CONFIG, vocab_file)
   return folder
 
 
 def takes_head(folder, fields, do_train=True, **train):
-  labels = run_info.RunInfo(**fields).label_spec
+  labels = run_infos.make(**fields).labels
   start = start_model.StartModel(str(folder))
   return start.takes_head(MODELS[fields["task"]], labels, do_train, **train)
 

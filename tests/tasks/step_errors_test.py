@@ -70,7 +70,7 @@ def test_the_error_names_the_batch_and_its_length(
   assert ("OOM when" in message) == (error is not None)
   assert "\n" not in message
   named = set(re.findall(r"`(\w+)", message))
-  assert named <= command_flags.defined("run_classifier").keys()
+  assert named <= command_flags.defined("classifier").keys()
   advice = {"gradient_accumulation_steps", "recompute"}
   assert (advice <= named) == setting.startswith("train")
 

@@ -25,7 +25,7 @@ def settings_of_the_process():
 
 
 def run_json(folder):
-  return json.loads((folder / "run.json").read_text())
+  return json.loads((folder / "run.json").read_text())["training"]
 
 
 def train(base, folder, **settings):

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from bert_tf.model_folder import run_info
 from bert_tf.training import budget, curves
-from tests.support import line_model
+from tests.support import line_model, run_infos
 from tests.support.line_model import assert_same, train_for_seconds, weights_at
 
 # `clock` advances by a second at each reading, so a timed step takes a second.
@@ -16,7 +16,7 @@ NUM_STEPS = 31
 
 
 def plan(folder):
-  return run_info.read_run(str(folder))
+  return run_info.read_run(str(folder)).training
 
 
 def test_the_rate_rises_for_a_tenth_of_the_steps_and_falls_to_zero():
@@ -60,7 +60,8 @@ def test_more_minutes_add_steps_in_proportion(tmp_path, clock):
 
 def test_a_plan_without_a_checkpoint_is_a_leftover(tmp_path, clock):
   train_for_seconds(tmp_path)
-  info = dataclasses.replace(plan(tmp_path), num_train_steps=9)
+  training = dataclasses.replace(plan(tmp_path), num_train_steps=9)
+  info = run_info.RunInfo(task="pretraining", training=training)
   run_info.write_json(str(tmp_path), info)
   (tmp_path / "checkpoint").unlink()
   assert train_for_seconds(tmp_path) == NUM_STEPS
@@ -71,7 +72,7 @@ def test_a_time_that_compiling_uses_up_gives_one_step(tmp_path, clock):
 
 
 def test_the_last_step_is_evaluated_and_logged(tmp_path, clock):
-  run_info.write_json(str(tmp_path), run_info.RunInfo(task="pretraining"))
+  run_info.write_json(str(tmp_path), run_infos.make(task="pretraining"))
   made = line_model.make(
     tmp_path, train_minutes=0.5, eval_every_steps=1000, best_metric="f1"
   )

@@ -12,11 +12,11 @@ import tensorflow as tf
 from keras import ops
 
 from bert_tf import checkpoints, distribution, heads, modeling
-from bert_tf.model_folder import run_folder, run_info
+from bert_tf.model_folder import run_folder
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
-from tests.support import runs
+from tests.support import run_infos, runs
 from tests.support.line_model import (
   Line,
   Objective,
@@ -230,7 +230,7 @@ def test_a_run_on_a_file_system_of_tensorflow_is_resumed(tmp_path):
   remote = "ram://estimator_test/run"
   for steps in (10, 15):
     folder = run_folder.RunFolder(remote, "pretraining")
-    info = run_info.RunInfo(task="pretraining")
+    info = run_infos.make(task="pretraining")
     folder.prepare(info, modeling.BertConfig(vocab_size=9), None)
     with runs.logged() as lines:
       make(remote, steps).train(batches)

@@ -10,7 +10,7 @@ from bert_tf import checkpoints, model_folder, modeling
 from bert_tf.model_folder import run_info
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation
-from tests.support import runs
+from tests.support import run_infos, runs
 from tests.support.line_model import assert_same, batches, make, weights_at
 
 
@@ -83,7 +83,7 @@ def test_the_best_checkpoint_stays_after_its_original_is_deleted(tmp_path):
 
 def test_the_best_checkpoint_has_the_run_info(tmp_path):
   config = modeling.BertConfig(vocab_size=9)
-  info = run_info.RunInfo(task="ner", labels=("O", "B-X"))
+  info = run_infos.make(task="ner", labels=("O", "B-X"))
   run_info.write_run(str(tmp_path), info, config, None)
   (tmp_path / "label_map.json").write_text("{}")
   train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f1")

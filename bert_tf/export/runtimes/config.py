@@ -7,7 +7,7 @@ from bert_tf import settings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConversionConfig:
-  """Settings of `convert_savedmodel.py`."""
+  """Settings of `bert-tf convert-savedmodel`."""
 
   saved_model: str = settings.setting(
     help="The folder that bert-tf export wrote.", reads="folder"

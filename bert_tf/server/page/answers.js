@@ -155,7 +155,7 @@ function shownAnswer(row, found, about) {
 
 // The expected answer of an example; "" if unknown.
 function expectedOf(answer, row, about) {
-  if (answer === null || about.problem_type === "words") return "";
+  if (answer === null || (about.labels || {}).problem_type === "words") return "";
   if (Array.isArray(answer)) return answer.join(", ");
   if (row.choices) return row.choices[answer];
   return labelled(String(answer), about).name;

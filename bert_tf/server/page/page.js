@@ -74,14 +74,18 @@ function fieldNames() {
     ["text", "text_b"], ["text"]];
   // A model of single texts also accepts pairs, but was not trained on them.
   return forms.find((names) => functionOf(names) &&
-    !(names.includes("text_b") && state.about.is_pair === false)) || [];
+    !(names.includes("text_b") && settings().is_pair === false)) || [];
 }
 
+// The parts of run.json, which a model may lack.
+const settings = () => state.about.settings || {};
+const labels = () => state.about.labels || {};
+const examples = () => (state.about.examples || {}).shown || [];
 const isEncoder = () => state.about.task === "encoder";
 const isMaskFiller = () => state.about.task === "pretraining";
 
 function hintOf(name) {
-  if (name === "text_b" && (state.about.is_pair || !functionOf(["text"])))
+  if (name === "text_b" && (settings().is_pair || !functionOf(["text"])))
     return "";
   if (name === "text" && isMaskFiller())
     return "write [MASK] in place of a word to predict";
@@ -117,13 +121,13 @@ function fill(inputs) {
 
 // Examples of the run, otherwise a made-up one.
 function examplesOf(names) {
-  const own = (state.about.examples || []).filter(({inputs}) =>
+  const own = examples().filter(({inputs}) =>
     names.some((name) => name in inputs));
   if (own.length) return own;
   const kind = names.includes("choices") ? "choices" :
     names.includes("question") ? "question" :
-      isMaskFiller() ? "mask" : state.about.problem_type === "words" ? "ner" :
-        functionOf(["text"]) && !state.about.is_pair && !isEncoder() ?
+      isMaskFiller() ? "mask" : labels().problem_type === "words" ? "ner" :
+        functionOf(["text"]) && !settings().is_pair && !isEncoder() ?
           "text" : "text_b";
   return [{inputs: EXAMPLES[kind], answer: null}];
 }
@@ -132,10 +136,10 @@ function showExamples(names) {
   const nameOf = ({inputs}) => inputs.question || Object.values(inputs)[0];
   const wordsOf = (example) =>
     nameOf(example).toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim();
-  const examples = examplesOf(names).filter((example, i, all) =>
+  const different = examplesOf(names).filter((example, i, all) =>
     all.findIndex((other) => wordsOf(other) === wordsOf(example)) === i);
-  fill(examples[0].inputs);
-  const buttons = examples.map((example) => {
+  fill(different[0].inputs);
+  const buttons = different.map((example) => {
     const button = element("button", nameOf(example));
     button.type = "button";
     button.setAttribute("aria-pressed", "false");
@@ -148,7 +152,7 @@ function showExamples(names) {
     return button;
   });
   // A made-up example is already in the form.
-  byId("examples").replaceChildren(...state.about.examples ?
+  byId("examples").replaceChildren(...examples().length ?
     [element("span", "From the evaluation data:", "hint"), ...buttons] : []);
 }
 
@@ -323,8 +327,8 @@ function scoresOf({scores = {}}) {
 
 // For named entities, returns the types without B- and I-.
 function labelsOf(about) {
-  const names = about.labels.map((label) => labelled(label, about).name);
-  if (about.problem_type !== "words") return names;
+  const names = labels().labels.map((label) => labelled(label, about).name);
+  if (labels().problem_type !== "words") return names;
   return [...new Set(names.filter((name) => name !== "O")
     .map((name) => name.replace(/^[BI]-/, "")))];
 }
@@ -332,27 +336,27 @@ function labelsOf(about) {
 function showAbout() {
   const {about} = state, parts = [];
   const number = (value) => value.toLocaleString("en");
-  const own = about.task_name &&
-    ![about.task, "own data"].includes(about.task_name);
+  const name = labels().task_name;
+  const own = name && ![about.task, "own data"].includes(name);
   if (about.task)
     parts.push(fact("Task", [(TASKS[about.task] || about.task) +
-      (own ? `: ${about.task_name}` : "")]));
-  if (about.labels && about.labels.length)
+      (own ? `: ${name}` : "")]));
+  if ((labels().labels || []).length)
     parts.push(fact("Labels", [labelsOf(about).join(", ")]));
   if (about.size)
     parts.push(fact("Size", [
       `${about.size.num_hidden_layers} layers of ${about.size.hidden_size}`,
       `${number(about.size.num_parameters)} parameters`,
       `${number(about.size.vocab_size)} word pieces`]));
-  const data = [["num_train_examples", "for training"],
-    ["num_dev_examples", "for evaluation"]]
-    .filter(([name]) => about[name] !== undefined)
-    .map(([name, text]) => `${number(about[name])} ${text}`);
+  const counts = about.examples || {};
+  const data = [["num_train", "for training"], ["num_dev", "for evaluation"]]
+    .filter(([name]) => counts[name] !== undefined)
+    .map(([name, text]) => `${number(counts[name])} ${text}`);
   if (data.length) parts.push(fact("Examples", data));
   const scores = scoresOf(about);
   if (scores.length) parts.push(fact("Scores", scores));
-  if (about.max_seq_length)
-    parts.push(fact("Length", [`${about.max_seq_length} word pieces`]));
+  if (settings().max_seq_length)
+    parts.push(fact("Length", [`${settings().max_seq_length} word pieces`]));
   parts.push(fact("Version", [about.version]));
   byId("facts").replaceChildren(...parts.flat());
   byId("about").hidden = false;

@@ -21,7 +21,7 @@ class NerSettings(config.TaskSettings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NerConfig(NerSettings, config.LabelledConfig):
-  """Settings of `run_ner.py`. Its inputs are windows of sentences."""
+  """Settings of `bert-tf ner`. Its inputs are windows of sentences."""
 
   task: ClassVar[str] = "ner"
 

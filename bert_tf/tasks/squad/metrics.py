@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from bert_tf.files import json_files, paths
+from bert_tf.files import json_files, paths, shard_files
 from bert_tf.tasks import base
 from bert_tf.tasks.squad import examples as squad_data
 
@@ -205,7 +205,7 @@ def read_predictions(files: str) -> dict[str, str]:
   """
   patterns = [files] if paths.exists(files) else files.split(",")
   totals: dict[str, dict[str, float]] = {}
-  for path in [f for p in patterns for f in paths.expand(p) or [p]]:
+  for path in [f for p in patterns for f in shard_files.expand(p) or [p]]:
     answers = json_files.read(path, dict[str, str | list[_Candidate]])
     for qas_id, nbest in answers.items():
       texts = totals.setdefault(qas_id, {})

@@ -15,7 +15,7 @@ LABEL_TYPES = ("number", "number_from_1", "letter", "text")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SwagConfig(config.FineTuningConfig):
-  """Settings of `run_swag.py`."""
+  """Settings of `bert-tf swag`."""
 
   task: ClassVar[str] = "swag"
 

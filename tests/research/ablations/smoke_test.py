@@ -1,11 +1,14 @@
 """Experiments from text to report, with the command."""
 
+import os
 import random
 import re
+import subprocess
+import sys
 
 from research import rows
 from research.ablations import experiments, runs, scales
-from tests.support import docs_files
+from tests.support import checkout, docs_files
 
 TYPES = ("PER", "LOC", "ORG")
 
@@ -94,18 +97,23 @@ def test_experiments_of_every_kind_run(tmp_path, run_script):
   num_runs = len(planned_runs(()))
   assert f"{num_runs} runs, of which {len(planned)} are done" in result.stderr
   assert before == {p: p.stat().st_mtime_ns for p in (out / "rows").iterdir()}
-  _check_comparison(tmp_path, run_script)
+  _check_comparison(tmp_path)
 
 
-def _check_comparison(folder, run_script):
+def _check_comparison(folder):
   """A run stays within its own band."""
   run = experiments.build(("curves",), scales.SCALES["smoke"], [])[0]
   name = next(iter(run.runs([1]))).name
-  result = run_script(
-    "compare_curve.py",
-    f"--output_dir=out/runs/{name}",
-    "--reference_dir=out/curves",
+  result = subprocess.run(
+    [
+      *(sys.executable, "-m", "research.curves.command"),
+      f"--output_dir=out/runs/{name}",
+      "--reference_dir=out/curves",
+    ],
     cwd=folder,
+    env={**os.environ, "PYTHONPATH": str(checkout.ROOT)},
+    capture_output=True,
+    text=True,
   )
   assert result.returncode == 0, result.stderr
   assert "The run stays within the band." in result.stdout

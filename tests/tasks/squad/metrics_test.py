@@ -141,7 +141,7 @@ def test_the_script_prints_scores_and_thresholds(
   (tmp_path / "p.json").write_text(json.dumps(predictions))
   (tmp_path / "o.json").write_text(json.dumps({"q": -2, "r": 1, "n": 0.5}))
   result = run_script(
-    "squad_evaluate.py",
+    "squad-evaluate",
     "p.json",
     data_file,
     "--null_odds_file=o.json",
@@ -218,7 +218,7 @@ def test_an_ensemble_answers_with_the_highest_mean_probability(
   (tmp_path / "p.json").write_text(json.dumps(expected))
   files = ",".join(f"nbest{run}.json" for run in range(3))
   scores = [
-    run_script("squad_evaluate.py", name, data_file, cwd=tmp_path).stdout
+    run_script("squad-evaluate", name, data_file, cwd=tmp_path).stdout
     for name in (files, "p.json")
   ]
   assert scores[0] == scores[1] != ""

@@ -1,7 +1,0 @@
-"""Runs bert-tf ner."""
-
-from bert_tf.cli import fine_tune
-from bert_tf.tasks import registry
-
-if __name__ == "__main__":
-  fine_tune.run(registry.NER)

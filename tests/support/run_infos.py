@@ -1,0 +1,22 @@
+"""Makes the content of run.json from a flat list of its values."""
+
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import registry
+
+
+def make(
+  task, labels=None, task_name=None, problem_type=None, scores=None, **settings
+):
+  """Returns a RunInfo; `labels` has the names in the order of their ids."""
+  spec = None
+  if labels is not None:
+    name, kind = registry.TASKS[task].label_defaults
+    spec = run_info.LabelSpec(
+      task_name or name, problem_type or kind, tuple(labels)
+    )
+  return run_info.RunInfo(
+    task=task,
+    settings=registry.settings_class(task)(**settings),
+    labels=spec,
+    scores=scores or {},
+  )
