@@ -15,8 +15,7 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
-from bert_tf.tasks.classification import layouts
-from bert_tf.tasks.classification import glue
+from bert_tf.tasks.classification import glue, layouts
 from tests.support import near_ties, tiny_models
 
 # Exporting all kinds of models and loading them takes longer than the tests.

@@ -225,7 +225,12 @@ MISTAKES = {
     ["O", None],
     "row 1 has no l",
   ),
-  "a tag too few": ("EntityRecognizer", [["of", "in"]], [["O"]], "row 0: .*2 words"),
+  "a tag too few": (
+    "EntityRecognizer",
+    [["of", "in"]],
+    [["O"]],
+    "row 0: .*2 words",
+  ),
   "an odd tag": ("EntityRecognizer", ["of"], [["PER"]], "row 0: 'PER'"),
   "a blank in a word": (
     "EntityRecognizer",
