@@ -20,7 +20,7 @@ from bert_tf import (
   modeling,
   optimization,
 )
-from bert_tf.training import compilation, objective, update
+from bert_tf.training import compilation, update
 from bert_tf.training import step as step_lib
 from tests.support import line_model, scale_run, short_products
 from tests.support.scale_run import DROPOUT, assert_same_run, results, tensors
@@ -110,7 +110,7 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole_batch(num_micro_batches):
     step = step_lib.TrainingStep(
       model,
       update.Update(optimization.create_optimizer(0.1, 10, 0)),
-      objective.Objective(
+      line_model.Objective(
         weighted_loss,
         lambda features: {"error": tf.reduce_sum(features["weight"])},
         weighted_loss,
@@ -157,7 +157,7 @@ def test_batches_of_unknown_width_are_split():
     step = step_lib.TrainingStep(
       model,
       update.Update(optimization.create_optimizer(1e-3, 10, 0)),
-      objective.Objective(
+      line_model.Objective(
         losses.span_loss, losses.span_weights, losses.span_loss
       ),
       scale_run.BATCH_SIZE,
@@ -181,10 +181,8 @@ def test_micro_batches_draw_different_masks():
   step = step_lib.TrainingStep(
     model,
     line_model.make("unused").update,
-    objective.Objective(
-      line_model.loss_fn,
-      line_model.weights_fn,
-      lambda outputs, features: {"outputs": (outputs, tf.ones([]))},
+    line_model.Objective(
+      metrics_fn=lambda outputs, features: {"outputs": (outputs, tf.ones([]))}
     ),
     batch_size=128,
     num_micro_batches=2,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads, losses, modeling
+from bert_tf import heads, modeling
 from bert_tf.tasks import pretraining, registry
 from tests.support import packed_instances
 
@@ -56,12 +56,7 @@ def test_pretraining_declares_what_a_trace_finds(direction, is_packed, no_nsp):
   )
   rows = [[instance] for instance in packed_instances.make_instances()]
   features = packed_instances.batch(rows, is_packed)
-  objective = pretraining.PretrainingObjective(
-    losses.loss_from_sums,
-    losses.pretraining_weights,
-    losses.metrics_from_sums,
-    no_nsp,
-  )
+  objective = pretraining.PretrainingObjective(no_nsp)
 
   def loss():
     sums = objective.loss_sums(model, features, training=True).losses

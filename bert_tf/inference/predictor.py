@@ -203,9 +203,8 @@ class Predictor:
         "with a head, or export it with `attention`."
       )
     task = self.task()
-    tokenize = task.tokenizer.tokenize_to_ids
     packed = task.pack(
-      tokenize(text), None if text_b is None else tokenize(text_b)
+      task.tokenize(text), None if text_b is None else task.tokenize(text_b)
     )
     function = self.functions[saved_models.ATTENTION]
     [probabilities] = function(base.batch([packed]))["attention"]

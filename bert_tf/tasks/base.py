@@ -278,6 +278,10 @@ class Task(abc.ABC, Generic[SettingsT]):
       ValueError: if the model cannot read a row.
     """
 
+  def tokenize(self, text: str) -> list[int]:
+    """Returns the ids of the word pieces of a text."""
+    return self.tokenizer.tokenize_to_ids(text)
+
   def pack(
     self, ids_a: Sequence[int], ids_b: Sequence[int] | None = None
   ) -> ModelInput:

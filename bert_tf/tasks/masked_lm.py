@@ -47,7 +47,7 @@ class MaskedLmTask(base.Task[config_lib.MaskedLmSettings]):
   def tokenize(self, text: str) -> list[int]:
     """Returns the ids of the word pieces of a text, with those of masks."""
     parts = text.split(tokenization.MASK)
-    first, *others = map(self.tokenizer.tokenize_to_ids, parts)
+    first, *others = map(super().tokenize, parts)
     ids = first
     for part in others:
       ids += [self._mask_id, *part]

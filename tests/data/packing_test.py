@@ -1,7 +1,7 @@
 """The model's input: special tokens, truncation, padding."""
 
 from bert_tf.data import packing
-from bert_tf.tasks import prediction
+from bert_tf.tasks import base
 
 
 def truncated_one_by_one(a, b, max_length):
@@ -25,8 +25,8 @@ def test_a_pair_is_cut_from_the_end_of_the_longer_one():
 
 def test_inputs_have_special_tokens_and_padding():
   def build(ids_a, ids_b, length):
-    row = prediction.model_input(*packing.assemble(ids_a, ids_b, 1, 2, length))
-    return {n: list(a[0]) for n, a in prediction.batch([row], length).items()}
+    row = base.model_input(*packing.assemble(ids_a, ids_b, 1, 2, length))
+    return {n: list(a[0]) for n, a in base.batch([row], length).items()}
 
   assert build([5, 6], None, 6) == {
     "input_ids": [1, 5, 6, 2, 0, 0],

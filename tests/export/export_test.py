@@ -14,9 +14,8 @@ from bert_tf.data import packing
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import prediction
-from bert_tf.tasks.classification import examples as examples_lib
-from bert_tf.tasks.classification import glue
+from bert_tf.tasks import base
+from bert_tf.tasks.classification import glue, layouts
 from tests.support import near_ties, tiny_models
 
 # Exporting all kinds of models and loading them takes longer than the tests.
@@ -193,11 +192,8 @@ def made_requests(models):
 def mnli_texts(shared):
   folder = str(shared / "golden/classifier/data/MNLI")
   layout = glue.get_task("MNLI")
-  examples = examples_lib.read_examples(folder, layout, "test")
-  return {
-    "text": [example.text_a for example in examples],
-    "text_b": [example.text_b for example in examples],
-  }
+  rows = layouts.read_rows(folder, layout, None, "test")
+  return {name: [row[name] for row in rows] for name in ("text", "text_b")}
 
 
 def close(result, expected):
@@ -217,7 +213,7 @@ def packed(texts, texts_b, length):
     packing.assemble(cut(a), b and cut(b), *marks, length)
     for a, b in zip(texts, texts_b or [None] * len(texts))
   ]
-  return prediction.batch([prediction.model_input(*r) for r in rows], length)
+  return base.batch([base.model_input(*r) for r in rows], length)
 
 
 def test_nothing_of_this_package_is_needed(served):

@@ -16,7 +16,7 @@ import tensorflow as tf
 from bert_tf import tokenization
 from bert_tf.data import packing
 from bert_tf.export import text
-from bert_tf.tasks import prediction
+from bert_tf.tasks import base
 from tests.support import checkout, random_texts, tokenizer_pairs
 
 # Hand-made; ids are the positions.
@@ -258,8 +258,8 @@ def test_packed_texts_equal_those_of_features(tokenizer, num_segments):
     assembled = [
       packing.assemble(*(*row, None)[:2], 2, 3, max_seq_length) for row in rows
     ]
-    inputs = [prediction.model_input(*each) for each in assembled]
-    expected = prediction.batch(inputs, max_seq_length)
+    inputs = [base.model_input(*each) for each in assembled]
+    expected = base.batch(inputs, max_seq_length)
     segments = [
       tf.ragged.constant(column, tf.int32, ragged_rank=1)
       for column in zip(*rows)

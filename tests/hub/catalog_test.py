@@ -7,7 +7,7 @@ import pytest
 from bert_tf import model_size
 from bert_tf.hub import catalog
 from bert_tf.tasks.classification import glue
-from bert_tf.tasks.swag import examples as swag
+from bert_tf.tasks.swag import layouts as swag
 from tests.support import checkout, released_sizes
 
 

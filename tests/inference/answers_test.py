@@ -13,8 +13,8 @@ from bert_tf import heads, losses, tokenization
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import prediction
-from bert_tf.tasks.ner import answers as ner_answers
+from bert_tf.tasks import base
+from bert_tf.tasks.ner import words
 from tests.support import runs, tiny_models
 
 # The script of each task, and its flags.
@@ -40,12 +40,12 @@ def write_data(folder):
   (folder / "bert_config.json").write_text(json.dumps(runs.CONFIG))
   texts = ["the of and", "a in to", "is was for on the of", "the in"]
   table = [f"{text},{label}" for text, label in zip(texts, "abca")]
-  words = [
+  tagged = [
     [f"{word} B-X{i}" for word in t.split()] for i, t in enumerate(texts)
   ]
   for split in ("train", "test"):
     (folder / f"{split}.csv").write_text("\n".join(["text,label", *table]))
-    sentences = ["\n".join(sentence) for sentence in words]
+    sentences = ["\n".join(sentence) for sentence in tagged]
     (folder / f"{split}.txt").write_text("\n\n".join(sentences))
   paragraphs = []
   for i, text in enumerate(texts):
@@ -104,8 +104,8 @@ def squad_rows(folder, out):
 
 def ner_rows(folder, out):
   sentences = read_words(out / "test_predictions.txt")
-  return [" ".join(word for word, *_ in words) for words in sentences], [
-    [label for *_, label in words] for words in sentences
+  return [" ".join(word for word, *_ in rows) for rows in sentences], [
+    [label for *_, label in rows] for rows in sentences
   ]
 
 
@@ -193,11 +193,6 @@ def test_answers_are_those_of_the_commands_files(tmp_path, run_script, name):
     assert close([convert(answer) for answer in answers], expected)
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-  return tokenization.FullTokenizer(str(tiny_models.TINY / "vocab.txt"))
-
-
 @pytest.mark.parametrize(
   "text, expected",
   [
@@ -218,10 +213,8 @@ def tokenizer():
     ("", ""),
   ],
 )
-def test_plain_text_is_split_at_signs_beside_words(tokenizer, text, expected):
-  info = run_info.RunInfo(task="ner", labels=("O",), max_seq_length=16)
-  answerer = ner_answers.PlainTextAnswerer(tokenizer, info)
-  places = list(answerer.split(text))
+def test_plain_text_is_split_at_signs_beside_words(text, expected):
+  places = list(words.split_punctuation(text))
   assert [word for word, _ in places] == expected.split()
   assert all(text[start:].startswith(word) for word, start in places)
 
@@ -239,10 +232,10 @@ def test_words_are_labelled_in_windows_and_found_in_the_text(tmp_path):
   text = "  the\u00a0of " + "and in " * 100 + "🙂 \ufeff was "
   empty, answer = recognizer.predict(["", text])
   assert empty == {"words": []}
-  words = answer["words"]
-  assert [word["word"] for word in words] == text.split()
-  assert all(text[w["start"] : w["end"]] == w["word"] for w in words)
-  assert all(1 / 3 <= word["probability"] <= 1 for word in words)
+  found = answer["words"]
+  assert [word["word"] for word in found] == text.split()
+  assert all(text[w["start"] : w["end"]] == w["word"] for w in found)
+  assert all(1 / 3 <= word["probability"] <= 1 for word in found)
 
 
 def test_the_likeliest_tokens_of_each_mask_are_returned(tmp_path, caplog):
@@ -284,19 +277,20 @@ def test_rows_of_ids_return_what_the_model_does(tmp_path):
     "input_mask": [1] * 4,
     "segment_ids": [0] * 4,
   }
-  prepared = model.ids_answerer.prepare(row)
-  outputs = model.compute(prepared.inputs, model.ids_answerer)
-  answer = model.ids_answerer.answer(prepared, outputs)
+  reader = model.ids_reader
+  [inputs] = reader.preprocess([row])
+  outputs = model.compute(inputs.sequences, reader)
+  answer = reader.postprocess(inputs, outputs)
   assert answer.keys() == {"logits", "probabilities"}
   exponentials = np.exp(answer["logits"])
   np.testing.assert_allclose(
     answer["probabilities"], exponentials / exponentials.sum(), rtol=1e-5
   )
   with pytest.raises(ValueError, match="differ in length"):
-    model.ids_answerer.prepare({**row, "segment_ids": [0]})
+    list(reader.preprocess([{**row, "segment_ids": [0]}]))
   with pytest.raises(ValueError, match="out of range"):
-    bad = model.ids_answerer.prepare({**row, "input_ids": [9999] * 4})
-    model.compute(bad.inputs, model.ids_answerer)
+    [bad] = reader.preprocess([{**row, "input_ids": [9999] * 4}])
+    model.compute(bad.sequences, reader)
 
 
 def test_a_saved_model_without_vocabulary_takes_no_texts(tmp_path):
@@ -319,7 +313,7 @@ def test_a_saved_model_without_vocabulary_takes_no_texts(tmp_path):
 def test_probabilities_are_those_of_the_graph(kind):
   rng = np.random.default_rng(1)
   logits = rng.normal(0, 40, (50, 4)).astype(np.float32)
-  result = prediction.probabilities(logits, kind)
+  result = base.probabilities(logits, kind)
   assert result.dtype == np.float32
   expected = losses.probabilities(logits, kind)
   np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-30)

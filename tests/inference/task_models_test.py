@@ -225,8 +225,13 @@ MISTAKES = {
     ["O", None],
     "row 1 has no l",
   ),
-  "a tag too few": ("EntityRecognizer", [["of", "in"]], [["O"]], "row 0 has 2"),
-  "an odd tag": ("EntityRecognizer", ["of"], [["PER"]], "'PER' of row 0"),
+  "a tag too few": (
+    "EntityRecognizer",
+    [["of", "in"]],
+    [["O"]],
+    "row 0: .*2 words",
+  ),
+  "an odd tag": ("EntityRecognizer", ["of"], [["PER"]], "row 0: 'PER'"),
   "a blank in a word": (
     "EntityRecognizer",
     [["the", "of\N{NO-BREAK SPACE}in"]],
@@ -250,7 +255,7 @@ MISTAKES = {
     "QuestionAnswerer",
     [("of", "the")],
     ["and"],
-    "the answer of row 0 .*'and'",
+    "row 0: .*not in its context: 'and'",
   ),
   "no answer": (
     "QuestionAnswerer",

@@ -7,7 +7,7 @@ import pytest
 
 from bert_tf.server import batching, limits
 from bert_tf.server import config as server_config
-from bert_tf.tasks import prediction
+from bert_tf.tasks import base
 
 
 class Doubling:
@@ -35,7 +35,7 @@ class Doubling:
 
 
 def row(*values):
-  return prediction.Prepared(values)
+  return base.Inputs(values)
 
 
 def rows(*values):

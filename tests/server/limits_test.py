@@ -8,7 +8,7 @@ import pytest
 
 from bert_tf.server import application, limits, models
 from bert_tf.server import config as server_config
-from bert_tf.tasks import prediction
+from bert_tf.tasks import base
 from tests.support import fake_model, serving_client, tiny_models
 from tests.support.serving_client import ask
 
@@ -50,16 +50,16 @@ def test_a_row_of_ids_is_checked(row, words):
     assert ask(running.url, PREDICT, body) == (200, {"predictions": [3]})
 
 
-def served(answerer=fake_model.Answerer, **sizes):
-  model = fake_model.FakeModel(text=answerer())
+def served(task=fake_model.Echo, **sizes):
+  model = fake_model.FakeModel(text=task())
   model.bert_config = dataclasses.replace(tiny_models.CONFIG, **sizes)
   config = server_config.ServerConfig(max_batch_size=4)
   return models.ServedModel("model", model, config).signature(None)
 
 
 def test_masks_are_as_large_as_their_logits():
-  plain = prediction.model_input([1] * 10, 10)
-  masked = prediction.model_input([1] * 10, 10, [0] * 5)
+  plain = base.model_input([1] * 10, 10)
+  masked = base.model_input([1] * 10, 10, [0] * 5)
   small, large = (
     served(fake_model.Vectors, vocab_size=size) for size in (500, 1 << 22)
   )
@@ -70,8 +70,8 @@ def test_masks_are_as_large_as_their_logits():
 
 
 def test_an_answer_is_limited_before_all_of_it_is_computed():
-  answerer = fake_model.Constant({"codes": [[0] * 9] * 2}, "text")
-  model = fake_model.FakeModel(text=answerer)
+  task = fake_model.Constant({"codes": [[0] * 9] * 2}, "text")
+  model = fake_model.FakeModel(text=task)
   limit = {"max_answer_values": 40, "max_batch_size": 1}
   with serving_client.running(model, num_batch_threads=1, **limit) as running:
     assert ask(running.url, PREDICT, {"instances": ["a"] * 2})[0] == 200
@@ -86,7 +86,7 @@ def test_an_answer_is_limited_before_all_of_it_is_computed():
   [
     # The JSON of a large answer, and the tokens of a large text.
     (limits, "json_response", "a"),
-    (fake_model.Answerer, "prepare", "a" * 10_000),
+    (fake_model.Echo, "preprocess", "a" * 10_000),
   ],
 )
 def test_large_requests_do_not_block_others(owner, name, text, monkeypatch):

@@ -261,8 +261,8 @@ def test_words_are_joined_to_entities_of_plain_text(tab):
     for w, label, p, n in rows
   ]
   served = model(["text"], {"words": words}, task="ner")
-  served.answerers["plain_text"] = served.answerers["text"]
-  served.answerers["text"] = fake_model.Constant({"words": []}, "text")
+  served.tasks["plain_text"] = served.tasks["text"]
+  served.tasks["text"] = fake_model.Constant({"words": []}, "text")
   with opened(tab, served, text="Ada Byron left Bonn."):
     marks = "[...document.querySelectorAll('mark')].map(m => m.innerText)"
     assert tab.run(marks) == ["Ada ByronPER", "BonnLOC"]

@@ -92,7 +92,7 @@ def test_texts_are_classified_in_tensorflow_servings_form():
 
 def test_a_model_without_a_vocabulary_says_how_to_get_one(caplog):
   model = FakeModel()
-  model.answerers = {}
+  model.tasks = {}
   with serving_client.running(model) as running:
     for name in (None, "text"):
       body = {"instances": ["a"], "signature_name": name}

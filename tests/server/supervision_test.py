@@ -19,7 +19,7 @@ EVIL = "evil"
 STAGES = {
   "prepare": (models.Signature, "prepare"),
   "compute": (fake_model.FakeModel, "compute"),
-  "answer": (fake_model.Answerer, "answer"),
+  "answer": (fake_model.Echo, "postprocess"),
   "encode": (limits, "json_response"),
 }
 # Stages that count a request, without which it is answered.

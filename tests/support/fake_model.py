@@ -2,13 +2,13 @@
 
 import threading
 import types
-from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.inference import answerers, loaded_model, predictor
-from bert_tf.tasks import prediction
+from bert_tf.export import saved_models
+from bert_tf.inference import ids_rows, loaded_model, predictor
+from bert_tf.tasks import base
 from tests.support import run_infos, tiny_models
 
 PREDICT = "/v1/models/model:predict"
@@ -19,57 +19,55 @@ WIDTH = 512
 
 def model_input(text):
   """Returns the input of a text, whose ids are its bytes."""
-  return prediction.model_input([*text.encode()] or [0], 1)
+  return base.model_input([*text.encode()] or [0], 1)
 
 
-class Answerer:
-  """Computes an answer for a text, without the help of a model."""
+class Echo:
+  """Answers a text with its length in bytes and itself, without a model."""
 
   fields, num_required, outputs = ("text",), 1, ("text",)
   width, max_seq_length = WIDTH, WIDTH
-  counts = mock.Mock()  # Of [UNK], which there are not.
 
-  def prepare(self, row):
-    return prediction.Prepared([model_input(row["text"])], row)
+  def preprocess(self, rows):
+    for row in rows:
+      yield base.Inputs([model_input(row["text"])])
 
-  def answer(self, prepared, outputs):
-    """Returns the length of the text in bytes, and the text."""
+  def postprocess(self, inputs, outputs):
     [text] = outputs
     return {"length": len(text.encode()), "echo": text}
 
 
-class Constant(Answerer):
+class Constant(Echo):
   """Gives each row the same answer."""
 
   def __init__(self, answer, *fields):
     self.fields, self.num_required = fields, len(fields)
     self._answer = answer
 
-  def prepare(self, row):
-    return prediction.Prepared([model_input(str(row))])
+  def preprocess(self, rows):
+    return super().preprocess({"text": str(row)} for row in rows)
 
-  def answer(self, prepared, outputs):
+  def postprocess(self, inputs, outputs):
     return self._answer
 
 
-class Windows(Answerer):
+class Windows(Echo):
   """Cuts a text at spaces into windows."""
 
-  def prepare(self, row):
-    return prediction.Prepared(
-      [model_input(part) for part in row["text"].split()]
-    )
+  def preprocess(self, rows):
+    for row in rows:
+      yield base.Inputs([model_input(part) for part in row["text"].split()])
 
-  def answer(self, prepared, outputs):
+  def postprocess(self, inputs, outputs):
     return {"windows": list(outputs)}
 
 
-class Vectors(Answerer):
+class Vectors(Echo):
   """The vector of a text is its number of bytes and of words."""
 
   width = None
 
-  def answer(self, prepared, outputs):
+  def postprocess(self, inputs, outputs):
     [text] = outputs
     words = len(text.split())
     return {
@@ -79,10 +77,10 @@ class Vectors(Answerer):
 
 
 class FakeModel:
-  """Has the interface of Predictor; by default it answers as Answerer does.
+  """Has the interface of Predictor; by default it answers as Echo does.
 
   Args:
-    named: answerers by name, in place of "text".
+    named: tasks by name, in place of "text".
 
   Attributes:
     calls: the texts of each batch, in order.
@@ -92,10 +90,10 @@ class FakeModel:
 
   version, num_parameters = 7, 0
   info = bert_config = vocab_file = None
-  answerer = predictor.Predictor.answerer
+  task = predictor.Predictor.task
 
   def __init__(self, **named):
-    self.answerers = named or {answerers.TEXT: Answerer()}
+    self.tasks = named or {saved_models.TEXT: Echo()}
     self.calls = []
     self.begun = threading.Event()
     self.gate = threading.Event()
@@ -108,12 +106,16 @@ class FakeModel:
     self.functions = {
       "ids": loaded_model.Function(specs, lambda **_: {}, lambda: outputs)
     }
-    self.ids_answerer = answerers.IdsAnswerer(
+    self.ids_reader = ids_rows.IdsRows(
       types.SimpleNamespace(functions=self.functions)
     )
 
-  def compute(self, inputs, answerer):
-    if isinstance(answerer, answerers.IdsAnswerer):
+  def preprocess(self, reader, index, row):
+    [inputs] = reader.preprocess([row])
+    return inputs
+
+  def compute(self, inputs, reader):
+    if reader is self.ids_reader:
       return [{"sum": np.array(sum(each.input_ids))} for each in inputs]
     texts = [bytes(each.input_ids).decode() for each in inputs]
     if not all(map(str.isprintable, texts)):  # A warm-up call.

@@ -1,5 +1,8 @@
 """A model of one weight, which trains in a moment."""
 
+import dataclasses
+from collections.abc import Callable
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -55,7 +58,27 @@ def batches(steps_done: int, y_scale: float = 2.0):
   return tf.data.Dataset.counter(steps_done).map(batch)
 
 
-OBJECTIVE = objective.Objective(loss_fn, weights_fn, loss_fn)
+@dataclasses.dataclass(frozen=True)
+class Objective:
+  """An objective.Objective of functions; by default the squared error."""
+
+  loss_fn: Callable = loss_fn
+  weights_fn: Callable = weights_fn
+  metrics_fn: Callable = loss_fn
+
+  def weights(self, features, training):
+    return self.weights_fn(features)
+
+  def loss_sums(self, model, features, training):
+    outputs = model(features, training=training)
+    return objective.BatchSums(
+      self.loss_fn(outputs, features),
+      self.metrics_fn(outputs, features),
+      outputs,
+    )
+
+  def unused_variables(self, model):
+    return model.unused_variables
 
 
 def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
@@ -71,7 +94,7 @@ def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
       **kwargs,
     },
   )
-  return estimator.Estimator(lambda: Line(rate), OBJECTIVE, config)
+  return estimator.Estimator(lambda: Line(rate), Objective(), config)
 
 
 def train_for_seconds(output_dir, seconds=40):

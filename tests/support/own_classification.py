@@ -7,12 +7,12 @@ import shutil
 import pytest
 
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import examples
+from bert_tf.tasks.classification import layouts
 from bert_tf.training import config as training_config
 from tests.support import runs, tiny_models
 
 CONFIG = runs.CONFIG
-OWN = examples.own_files("tsv", "classification", "text", None, "label")
+OWN = layouts.own_files("tsv", "classification", "text", None, "label")
 WORDS = {"of": "good", "and": "bad", "the": "good", "in": "bad"}
 
 

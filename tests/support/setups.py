@@ -1,14 +1,25 @@
-"""Setups of tasks that read no files."""
+"""Tasks of runs that read no files, and the records of rows in memory."""
 
+import dataclasses
 import types
 
+import tensorflow as tf
+
 from bert_tf import modeling
-from bert_tf.tasks import base
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import base, registry, splits
 from bert_tf.training import config as training_config
 
 
-def make(config_class, tokenizer, max_seq_length, **settings):
-  """Returns a Setup whose run has no labels yet."""
+class Texts(base.Task):
+  """A task of texts with labels, without a model."""
+
+  name = "classification"
+  preprocess = postprocess = None
+
+
+def make(config_class, tokenizer, max_seq_length, labels=None, **settings):
+  """Returns the task of a run without a folder; `labels` are their names."""
   config = config_class(
     bert_config_file="",
     vocab_file="",
@@ -18,6 +29,32 @@ def make(config_class, tokenizer, max_seq_length, **settings):
     ),
     **settings,
   )
-  bert_config = modeling.BertConfig(len(tokenizer.vocab))
   folder = types.SimpleNamespace(labels=None)
-  return base.Setup(config, bert_config, tokenizer, folder, None)
+  setup = base.Setup(config, _bert_config(tokenizer), tokenizer, folder, None)
+  task = registry.load(registry.TASKS[config.task].task).create(setup)
+  return with_labels(task, labels) if labels else task
+
+
+def with_labels(task, labels):
+  """Returns the task with labels of these names, in this order."""
+  spec = run_info.LabelSpec(*task.spec.label_defaults, tuple(labels))
+  return dataclasses.replace(task, labels=spec)
+
+
+def encode(task, rows, folder, split="dev"):
+  """Writes the records of rows to a folder; returns their Data."""
+  config, tokenizer = task.config, task.tokenizer
+  setup = base.Setup(config, _bert_config(tokenizer), tokenizer, None, None)
+  return splits.encode(
+    setup, task, splits.Split(split, rows, "memory"), str(folder)
+  )
+
+
+def read(data):
+  """Yields the features of each record, by name."""
+  for record in tf.data.TFRecordDataset(data.records.paths):
+    yield tf.io.parse_single_example(record, data.spec)
+
+
+def _bert_config(tokenizer):
+  return modeling.BertConfig(len(tokenizer.vocab))

@@ -1,15 +1,18 @@
 """Weights of the labels in the training loss."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 from sklearn.utils import class_weight
 
-from bert_tf import checkpoints, losses
+from bert_tf import checkpoints
 from bert_tf.tasks import fine_tuning
+from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.ner import task as ner
 from bert_tf.training import objective
-from tests.support import ner_files, own_classification
+from tests.support import ner_files, own_classification, setups
 from tests.support.own_classification import make
 
 base = own_classification.base
@@ -25,30 +28,15 @@ def losses_of(logits, labels):
   return sums - np.take_along_axis(logits, labels[..., None], -1)[..., 0]
 
 
-def classifier(weights):
-  return objective.of_classifier("classification", weights)
-
-
-def tagger(weights):
-  return objective.Objective(
-    losses.token_loss,
-    losses.token_weights,
-    losses.token_metrics,
-    weigh=objective.class_weighting(weights, "label_mask"),
-  )
-
-
 @pytest.mark.parametrize(
-  ("make_objective", "mask_name", "shape"),
+  ("task_class", "mask_name", "shape"),
   [
-    (classifier, "is_real_example", (8,)),
-    (classifier, "is_real_example", (8, 1)),
-    (tagger, "label_mask", (4, 5)),
+    (classification.ClassificationTask, "is_real_example", (8,)),
+    (classification.ClassificationTask, "is_real_example", (8, 1)),
+    (ner.NerTask, "label_mask", (4, 5)),
   ],
 )
-def test_only_the_loss_of_training_is_weighted(
-  make_objective, mask_name, shape
-):
+def test_only_the_loss_of_training_is_weighted(task_class, mask_name, shape):
   rng = np.random.default_rng(0)
   labels = rng.integers(3, size=shape)
   mask = rng.integers(2, size=shape)
@@ -60,13 +48,14 @@ def test_only_the_loss_of_training_is_weighted(
   mean = (mask * each).sum() / mask.sum()
   if len(shape) == 2 and shape[1] == 1:
     logits = logits[:, 0]
+  task = setups.with_labels(task_class(tokenizer=None, settings=None), "abc")
 
   def means(class_weights, training):
-    goal = make_objective(class_weights)
+    goal = dataclasses.replace(task, class_weights=class_weights)
     sums = goal.loss_sums(lambda *_, **__: logits, features, training)
     [(name, (total, weight))] = sums.losses.items()
     # A step divides by the weights that it knows before it runs the model.
-    known = goal.weights_fn(goal.weigh(features) if training else features)
+    known = goal.weights(features, training)
     np.testing.assert_allclose(known[name], weight, rtol=1e-6)
     metrics = objective.means(sums.metrics)
     [metric] = [v for name, v in metrics.items() if "loss" in name]

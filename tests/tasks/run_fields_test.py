@@ -3,73 +3,59 @@
 import json
 
 import pytest
-from bert_tf.tasks.classification.examples import InputExample
-from bert_tf.tasks.swag.examples import ChoiceExample
 
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.ner import examples as ner_examples
 from bert_tf.tasks.ner import task as ner
-from bert_tf.tasks.ner.examples import Sentence
-from bert_tf.tasks.squad import examples as squad_examples
 from bert_tf.tasks.squad import task as squad
 from bert_tf.tasks.swag import task as swag
-from tests.support import own_classification, runs
+from tests.support import own_classification, runs, setups
 
 base = own_classification.base
 
 
-def read_example(task_class, example):
-  return task_class.inputs_and_answer(None, example)
-
-
-def test_examples_have_the_format_of_serving_requests():
-  pair = InputExample("dev-1", "He left.", "He went.", "1")
-  assert read_example(classification.ClassificationTask, pair) == (
-    {"text": "He left.", "text_b": "He went."},
-    "1",
-  )
-  text = InputExample("dev-2", "He left.", None, 2.5)
-  assert read_example(classification.ClassificationTask, text) == (
-    {"text": "He left."},
-    2.5,
-  )
-  choice = ChoiceExample("dev-0", "He left.", "He", ("goes.", "went."), 1)
-  assert read_example(swag.SwagTask, choice) == (
-    {"context": "He left.", "choices": ["He goes.", "He went."]},
-    1,
-  )
-  sentence = Sentence(("Ada", "left"), ("B-PER", "O"), 1)
-  assert read_example(ner.NerTask, sentence) == (
-    {"text": "Ada left"},
-    ("B-PER", "O"),
-  )
-  sentence = Sentence(("Ada Byron", "left"), ("B-PER", "O"), 1)
-  assert read_example(ner.NerTask, sentence) == ({}, ("B-PER", "O"))
-  context = squad_examples.Context("Ada left.")
-  for answers, answer in ((("Ada",), "Ada"), ((), None), (None, None)):
-    question = squad_examples.SquadExample("1", "Who?", context, answers, None)
-    assert read_example(squad.SquadTask, question) == (
+def test_examples_have_the_format_of_serving_requests(tmp_path):
+  path = tmp_path / "train.txt"
+  path.write_text("Ada\tB-PER\nleft\tO\n\nAda Byron\tB-PER\nleft\tO\n")
+  one_word, two_words = ner_examples.read_sentences(str(path))
+  for task_class, row, expected in (
+    (
+      classification.ClassificationTask,
+      {"id": "dev-1", "text": "He left.", "text_b": "He went.", "label": "1"},
+      {"text": "He left.", "text_b": "He went."},
+    ),
+    (
+      classification.ClassificationTask,
+      {"id": "dev-2", "text": "He left.", "label": 2.5},
+      {"text": "He left."},
+    ),
+    (
+      swag.SwagTask,
+      {"id": "dev-0", "context": "He left.", "choices": ["He goes."]},
+      {"context": "He left.", "choices": ["He goes."]},
+    ),
+    (ner.NerTask, one_word, {"text": "Ada left"}),
+    (ner.NerTask, two_words, {}),  # A text would have another word.
+    (
+      squad.SquadTask,
+      {"question": "Who?", "context": "Ada left.", "answers": ["Ada"]},
       {"question": "Who?", "context": "Ada left."},
-      answer,
-    )
-
-
-class Texts:
-  """A task of pairs of a text and a label."""
-
-  def inputs_and_answer(self, example):
-    text, label = example
-    return ({"text": text} if text else {}), label
-
-
-def run_fields(examples, count):
-  return splits.Splits(Texts(), examples, {}).run_fields(count)
+    ),
+  ):
+    task = task_class(tokenizer=None, settings=None)
+    assert task.inputs_of(row) == expected
 
 
 def choose_texts(examples, count):
-  fields = run_fields({"dev": examples}, count)
-  return [(e["inputs"]["text"], e["answer"]) for e in fields["shown"] or ()]
+  task = setups.Texts(tokenizer=None, settings=None)
+  rows = [
+    {"text": text, "label": label} if text else {"label": label}
+    for text, label in examples
+  ]
+  chosen = splits.choose_examples(task, splits.Split("dev", rows, ""), count)
+  return [(each["inputs"]["text"], each["answer"]) for each in chosen]
 
 
 def test_each_answer_has_one_example_before_any_has_two():
@@ -96,11 +82,6 @@ def test_a_cut_text_ends_with_a_whole_character():
 
 def test_zero_examples_may_be_requested():
   assert choose_texts([("a", "x")], 0) == []
-  assert run_fields({}, 0) == {"shown": None}
-  # Fields of an earlier command stay.
-  assert run_fields({}, 3) == {}
-  counts = run_fields({"train": [1, 2]}, 3)
-  assert counts == {"num_train": 2}
 
 
 def run_json(folder):
@@ -144,7 +125,7 @@ def test_scores_belong_to_the_last_checkpoint(base, tmp_path, monkeypatch):
   values = iter([0.9, 0.5, 0.4, 0.3, 0.2, 0.1, 0.7])
   monkeypatch.setattr(
     classification.ClassificationTask,
-    "scores",
+    "score",
     lambda *_: {"macro_f1": next(values)},
   )
 

@@ -1,26 +1,16 @@
 """Each split of a run has one log line that counts its examples."""
 
 import pytest
-from bert_tf.tasks.classification.examples import InputExample
-from bert_tf.tasks.swag.examples import ChoiceExample
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline
-from bert_tf.data import records as record_files
+from bert_tf.data import input_pipeline, unknown_pieces
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import base as base_lib
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import config as ner_config
-from bert_tf.tasks.ner import task as ner
-from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.tasks.squad import config as squad_config
-from bert_tf.tasks.squad import examples as squad_examples
-from bert_tf.tasks.squad import task as squad
 from bert_tf.tasks.swag import config as swag_config
-from bert_tf.tasks.swag import task as swag
 from tests.support import own_classification, runs, setups, tiny_models
 
 base = own_classification.base
@@ -32,108 +22,82 @@ def tokenizer():
   return tokenization.FullTokenizer(str(tiny_models.TINY / "vocab.txt"))
 
 
-class Texts(base_lib.Task):
-  """A task of pairs of a text and a label."""
-
-  label_spec = SPEC
-  encode = objective = read = spec = write_predictions = None
-
-  def __init__(self, tokenizer):
-    self.tokenizer = tokenizer
-
-  def inputs_and_answer(self, example):
-    text, label = example
-    return ({"text": text} if text else {}), label
-
-
-@pytest.fixture
-def summary_line(tokenizer, tmp_path):
-  """Returns a function that makes the log line of examples."""
-  path = str(tmp_path / "a")
+def summarize(tokenizer, rows, **records):
+  """Returns the log line of rows."""
+  counts = unknown_pieces.PieceCounts(tokenizer, "a.csv")
   ids = tokenizer.convert_tokens_to_ids(["[CLS]", "the", "[UNK]", "of", "in"])
-  with record_files.open_records([path]) as writer:
-    writer.write(record_files.encode_example({"input_ids": [*ids, 0]}, {}))
-
-  def make(examples, **records):
-    files = input_pipeline.RecordFiles((path,), 1, **records)
-    task = Texts(tokenizer)
-    split = splits.Splits(task, {"train": examples}, {"train": "a.csv"})
-    return split.summary("train", files)
-
-  return make
+  counts.add_ids([*ids, 0])
+  task = setups.Texts(tokenizer=tokenizer, settings=None, labels=SPEC)
+  files = input_pipeline.RecordFiles(("a",), 1, **records)
+  split = splits.Split("train", rows, "a.csv")
+  return splits.summarize(task, split, files, counts)
 
 
-def test_a_line_has_examples_labels_cuts_and_repetitions(summary_line):
-  examples = tables.Examples([("a", "x"), ("b", "x"), ("a", "y"), ("c", "x")])
-  examples.dropped = range(7)
-  line = summary_line(examples, num_cut=1)
+def texts(*pairs):
+  return tables.Examples([{"text": a, "label": b} for a, b in pairs])
+
+
+def test_a_line_has_examples_labels_cuts_and_repetitions(tokenizer):
+  rows = texts(("a", "x"), ("b", "x"), ("a", "y"), ("c", "x"))
+  rows.dropped = range(7)
+  line = summarize(tokenizer, rows, num_cut=1)
   assert line.startswith("a.csv: 4 train examples; ")
   for part in ("x 3, y 1", "1 (25%) too long", "25.0% [UNK]", "1 repeated"):
     assert part in line
   assert "7 left out" in line and "earlier" not in line
 
 
-def test_a_line_for_reused_records_has_the_known_counts(summary_line):
-  line = summary_line([("a", "x"), ("", "y"), ("", "y")], is_reused=True)
+def test_a_line_for_reused_records_has_the_known_counts(tokenizer):
+  rows = [*texts(("a", "x")), {"label": "y"}, {"label": "y"}]
+  line = summarize(tokenizer, rows, is_reused=True)
   assert "not known" in line and "earlier" in line
   # Examples without inputs cannot be compared.
   assert "repeated" not in line and "left out" not in line
 
 
-def classifier(setup):
-  layout = own_classification.with_own(labels=("x", "y"))
-  return classification.ClassificationTask(setup, layout)
-
-
-def tagger(setup):
-  task = ner.NerTask(setup)
-  task.label_spec = run_info.LabelSpec("ner", run_info.WORDS, ("O",))
-  return task
-
-
 TEXTS = [
-  InputExample("0", "the of in", None, "x"),
-  InputExample("1", "the of in and", None, "x"),
-  InputExample("3", "the", "of", "y"),
-  InputExample("4", "the", "of in", "y"),
+  {"text": "the of in", "label": "x"},
+  {"text": "the of in and", "label": "x"},
+  {"text": "the", "text_b": "of", "label": "y"},
+  {"text": "the", "text_b": "of in", "label": "y"},
 ]
 CHOICES = [
-  ChoiceExample("0", "the", "", ("of", "in"), 0),
-  ChoiceExample("1", "the", "", ("of", "in and"), 0),
+  {"context": "the", "choices": ["of", choice]} for choice in ("in", "in and")
 ]
 QUESTIONS = [
-  squad_examples.SquadExample(
-    str(i), text, squad_examples.Context("the of in and"), None, None
-  )
-  for i, text in enumerate(("the", "the of"))
+  {"id": text, "question": text, "context": "the of in and"}
+  | {"answers": None, "is_impossible": None}
+  for text in ("the", "the of")
 ]
-SENTENCES = [Sentence(tuple(["the"] * n), None, 1) for n in (3, 4, 9, 1)]
-OWN = {"task_name": "tsv", "data_dir": ""}
+SENTENCES = [{"words": ["the"] * n} for n in (3, 4, 9, 1)]
+CLASSES = {"task_name": "tsv", "data_dir": "", "labels": ("x", "y")}
 
 
 @pytest.mark.parametrize(
-  ("make_task", "config", "settings", "examples", "num_cut"),
+  ("config", "settings", "rows", "num_cut"),
   [
-    (classifier, classification_config.ClassificationConfig, OWN, TEXTS, 2),
+    (classification_config.ClassificationConfig, CLASSES, TEXTS, 2),
     (
-      *(classifier, classification_config.ClassificationConfig),
-      *({**OWN, "long_text": "windows"}, TEXTS, 2),
+      classification_config.ClassificationConfig,
+      {**CLASSES, "long_text": "windows"},
+      *(TEXTS, 2),
     ),
-    (swag.SwagTask, swag_config.SwagConfig, {"data_dir": ""}, CHOICES, 1),
+    (swag_config.SwagConfig, {"data_dir": ""}, CHOICES, 1),
     (
-      *(squad.SquadTask, squad_config.SquadConfig),
-      *({"doc_stride": 1, "max_query_length": 1}, QUESTIONS, 1),
+      squad_config.SquadConfig,
+      {"doc_stride": 1, "max_query_length": 1},
+      *(QUESTIONS, 1),
     ),
-    (tagger, ner_config.NerConfig, {}, SENTENCES, 2),
+    (ner_config.NerConfig, {"labels": ("O",)}, SENTENCES, 2),
   ],
 )
 def test_examples_that_are_too_long_are_counted(
-  tokenizer, tmp_path, make_task, config, settings, examples, num_cut
+  tokenizer, tmp_path, config, settings, rows, num_cut
 ):
-  task = make_task(setups.make(config, tokenizer, 5, **settings))
-  for _ in range(2):  # The second time, the records may be reused.
-    records = task.write_records("dev", str(tmp_path / "x"), examples)
-    assert records.num_cut == num_cut
+  task = setups.make(config, tokenizer, 5, **settings)
+  for is_reused in (False, True):
+    records = setups.encode(task, rows, tmp_path).records
+    assert (records.num_cut, records.is_reused) == (num_cut, is_reused)
 
 
 def test_each_split_of_a_run_has_one_line(base, tmp_path):

@@ -15,17 +15,16 @@ from bert_tf import checkpoints, distribution, heads, modeling
 from bert_tf.model_folder import run_folder
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, estimator, objective
+from bert_tf.training import curves, estimator
 from tests.support import run_infos, runs
 from tests.support.line_model import (
   Line,
+  Objective,
   assert_same,
   batches,
   evaluate_newest,
-  loss_fn,
   make,
   weights_at,
-  weights_fn,
 )
 
 
@@ -309,8 +308,7 @@ def test_a_step_whose_gradients_are_not_finite_is_not_saved(
   config = make(
     tmp_path, 14, iterations_per_loop=num_steps, log_every_steps=4
   ).config
-  root_objective = objective.Objective(root_loss, weights_fn, loss_fn)
-  runner = estimator.Estimator(Line, root_objective, config)
+  runner = estimator.Estimator(Line, Objective(root_loss), config)
   with pytest.raises(estimator.DivergedError, match="the gradients.*ckpt-10"):
     runner.train(last_is_zero)
   assert checkpoints.find_latest(str(tmp_path)).endswith("-10")
@@ -422,7 +420,7 @@ def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
     runner = make(output_dir)
     runner = estimator.Estimator(
       Line,
-      objective.Objective(weighted_loss, loss_weights, weighted_loss),
+      Objective(weighted_loss, loss_weights, weighted_loss),
       runner.config,
     )
     runner.load_for_inference()
@@ -432,16 +430,20 @@ def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
       seen.append(tuple(features["x"].shape)) or call(features, training)
     )
     outputs = []
-    results = runner.evaluate(
-      dataset, on_outputs=lambda o, f: outputs.append((o.numpy(), len(f["x"])))
-    )
+
+    def score(batches):
+      outputs.extend((o.numpy().tolist(), len(f["x"])) for o, f in batches)
+      return {"num_batches": len(outputs)}
+
+    results = runner.evaluate(dataset, score=score)
     predictions = [p.tolist() for p, _ in runner.predict(dataset)]
-    return results, [(o.tolist(), n) for o, n in outputs], predictions, seen
+    return results, outputs, predictions, seen
 
   *expected, _ = evaluate(tmp_path / "short")
   monkeypatch.setattr(distribution, "needs_full_batches", lambda: True)
   *filled, shapes = evaluate(tmp_path / "filled")
   assert filled == expected
+  assert filled[0]["num_batches"] == 2
   assert filled[1] == [([0.5, 1.0], 2), ([1.5], 1)]
   assert set(shapes) == {(2,)}
 

@@ -2,12 +2,11 @@
 
 import dataclasses
 import json
-import types
 
 import pytest
 
 from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.classification import examples
+from bert_tf.tasks.classification import layouts
 from bert_tf.tasks.classification import task as classification
 from tests.support import own_classification, runs
 
@@ -16,10 +15,8 @@ LABELS = ["a"] * 50 + ["b"] * 30 + ["c"] * 19 + ["d"]
 
 
 def held_out(labels, fraction=0.2, seed=1):
-  data = [
-    examples.InputExample("", str(i), None, x) for i, x in enumerate(labels)
-  ]
-  return examples.hold_out(data, fraction, seed)
+  data = [{"text": str(i), "label": x} for i, x in enumerate(labels)]
+  return layouts.hold_out(data, fraction, seed)
 
 
 def test_the_same_fraction_of_each_label_is_held_out():
@@ -36,7 +33,7 @@ def test_the_same_fraction_of_each_label_is_held_out():
   ("labels", "num"),
   [
     ([0.1, 0.5, 2.0, 3.0, 4.0], 1),  # A regression.
-    ([("x",), ("y",), ("x", "y"), ("x",)], 1),  # Multilabel.
+    ([["x"], ["y"], ["x", "y"], ["x"]], 1),  # Multilabel.
     (["a", "b"], 0),
     (["a", "b", "b"], 1),
   ],
@@ -51,11 +48,11 @@ def test_every_label_keeps_an_example_to_train_on(labels, num):
 
 def test_copies_of_training_texts_are_not_held_out():
   texts = [*map(str, range(20))]
-  data = [examples.InputExample("", x, None, "ab"[int(x) % 2]) for x in texts]
-  assert examples.hold_out(data, 0.25, 1) == [5, 6, 7, 8, 9]
-  data[12] = dataclasses.replace(data[12], text_a="7")
+  data = [{"text": x, "label": "ab"[int(x) % 2]} for x in texts]
+  assert layouts.hold_out(data, 0.25, 1) == [5, 6, 7, 8, 9]
+  data[12]["text"] = "7"
   with runs.logged() as log:
-    assert examples.hold_out(data, 0.25, 1) == [5, 6, 8, 9]
+    assert layouts.hold_out(data, 0.25, 1) == [5, 6, 8, 9]
   assert "1 of the 5 rows" in log()
 
 
@@ -66,15 +63,15 @@ def test_a_split_numbers_the_rows_of_the_file(base, tmp_path):
   config = make(base, tmp_path, data_file=str(path), skip_bad_rows=True)
   layout = classification.file_layout(config)
 
-  def dev(info):
-    folder = types.SimpleNamespace(path=str(tmp_path), info=info)
-    setup = types.SimpleNamespace(folder=folder)
-    task = types.SimpleNamespace(config=config, layout=layout, setup=setup)
-    parts = classification.ClassificationTask._parts.func(task)
-    return [int(example.text_a) for example in parts["dev"]]
+  def dev():
+    task = classification.ClassificationTask(
+      tokenizer=None, settings=None, config=config, layout=layout
+    )
+    return [int(row["text"]) for row in task.read("dev")]
 
-  first, split = dev(None), json.loads(file.read_text())
-  assert [number - 1 for number in split["dev"]] == first == dev("a run")
+  first, split = dev(), json.loads(file.read_text())
+  (tmp_path / "run.json").write_text("{}")
+  assert [number - 1 for number in split["dev"]] == first == dev()
 
 
 def make(folder, output_dir, **changes):
@@ -143,7 +140,7 @@ def test_pairs_need_a_model_with_two_segments(base, tmp_path):
   config = make(
     base, tmp_path / "out", bert_config_file=str(tmp_path / "one.json")
   )
-  assert classification.run(config)
+  assert fine_tuning.run(config)
   rows = [f"a {i};b;{'xy'[i % 2]}" for i in range(40)]
   (tmp_path / "pairs.csv").write_text("\n".join(["text;b;label", *rows]))
   pairs = dataclasses.replace(
@@ -153,7 +150,7 @@ def test_pairs_need_a_model_with_two_segments(base, tmp_path):
     train=dataclasses.replace(config.train, output_dir=str(tmp_path / "two")),
   )
   with pytest.raises(ValueError, match="type_vocab_size of .*one.json is 1"):
-    classification.run(pairs)
+    fine_tuning.run(pairs)
 
 
 @pytest.mark.parametrize("seed", range(2))

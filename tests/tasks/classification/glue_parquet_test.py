@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.classification import config as config_lib
-from bert_tf.tasks.classification import examples, glue, task
+from bert_tf.tasks.classification import glue, layouts, task
 from bert_tf.training import config as training_config
 
 SPLITS = ("train", "dev", "test")
@@ -109,7 +110,7 @@ def write_hugging_face(folder, name):
 
 
 def read(folder, name, **changes):
-  """Returns the examples of each split, as a run of the command reads them."""
+  """Returns the rows of each split, as a run of the command reads them."""
   train = training_config.FineTuningTrainConfig(output_dir="out")
   config = config_lib.ClassificationConfig(
     bert_config_file="",
@@ -121,8 +122,9 @@ def read(folder, name, **changes):
     **changes,
   )
   layout = task.file_layout(config)
+  labels = layout.labels and run_info.LabelSpec(name, "", layout.labels)
   rows = {
-    split: examples.read_examples(config.data_dir, layout, split)
+    split: layouts.read_rows(config.data_dir, layout, labels, split)
     for split in layout.splits
   }
   return layout, rows
@@ -140,16 +142,15 @@ def test_tsv_and_parquet_of_the_same_rows_give_the_same_examples(
   official, official_rows = read(tmp_path / "tsv", name)
   layout, rows = read(folder, name)
   assert (layout.file_format, official.file_format) == ("parquet", "tsv")
-  assert layout.label_spec() == official.label_spec()
+  assert layout.labels == official.labels
+  assert layout.problem_type == official.problem_type
   assert rows.keys() == official_rows.keys()
   for split, expected in official_rows.items():
     parquet_rows = rows[split]
     assert len(expected) == len(TEXTS)
-    assert [(e.text_a, e.text_b, e.label) for e in parquet_rows] == [
-      (e.text_a, e.text_b, e.label) for e in expected
-    ]
-    assert [e.guid for e in parquet_rows] == [
-      f"{layout.splits[split].prefix}-{row}" for row in range(len(TEXTS))
+    prefix = layout.splits[split].prefix
+    assert parquet_rows == [
+      {**row, "id": f"{prefix}-{i}"} for i, row in enumerate(expected)
     ]
   # The server of GLUE takes the same file.
   submission = "MNLI-m.tsv" if name == "MNLI" else f"{name}.tsv"
@@ -164,7 +165,7 @@ def test_the_names_of_classes_in_a_file_decide(tmp_path):
     path = tmp_path / f"{split}.parquet"
     write_parquet(path, {**columns, "label": [2, 0, 1]}, names)
   _, rows = read(tmp_path, "mnli")
-  labels = [example.label for example in rows["train"]]
+  labels = [row["label"] for row in rows["train"]]
   assert labels == ["neutral", "contradiction", "entailment"]
 
 
@@ -182,14 +183,14 @@ def test_own_data_have_the_labels_that_the_file_names(tmp_path):
     write_parquet(path, {"text": text, "label": [1, 0]}, ["bad", "good"])
   write_parquet(tmp_path / "test.parquet", {"text": ["c"]})
   layout, rows = read(tmp_path, "parquet")
-  assert [(e.guid, e.text_a, e.label) for e in rows["train"]] == [
+  assert [tuple(row.values()) for row in rows["train"]] == [
     ("train-0", "train-00000-of-00002 a", "good"),
     ("train-1", "train-00000-of-00002 b", "bad"),
     ("train-2", "train-00001-of-00002 a", "good"),
     ("train-3", "train-00001-of-00002 b", "bad"),
   ]
-  assert [e.label for e in rows["dev"]] == ["good", "bad"]
-  assert rows["test"][0].label is None
+  assert [row["label"] for row in rows["dev"]] == ["good", "bad"]
+  assert "label" not in rows["test"][0]
 
 
 def test_lists_of_labels_and_numbers_are_own_data_too(tmp_path):
@@ -197,11 +198,11 @@ def test_lists_of_labels_and_numbers_are_own_data_too(tmp_path):
   for name in ("train", "dev", "test"):
     write_parquet(tmp_path / f"{name}.parquet", columns)
   _, rows = read(tmp_path, "parquet", problem_type="multilabel")
-  assert [e.label for e in rows["train"]] == [("x", "y"), ()]
+  assert [row["label"] for row in rows["train"]] == [["x", "y"], []]
   _, rows = read(
     tmp_path, "parquet", problem_type="regression", label_column="n"
   )
-  assert [e.label for e in rows["train"]] == [0.5, 2.0]
+  assert [row["label"] for row in rows["train"]] == [0.5, 2.0]
 
 
 # Columns of the training file, and parts of the error.

@@ -7,22 +7,24 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import examples, glue
-from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.classification import glue, layouts
 from tests.support import setups
 
 RECORDED = ("CoLA", "MRPC", "MNLI", "XNLI")
 PARTS = ("train", "dev", "test")
 
 
-def read(folder, task, part="train", **kwargs):
-  return examples.read_examples(str(folder), task, part, **kwargs)
+def read(folder, layout, part="train", **kwargs):
+  labels = layout.labels and run_info.LabelSpec(
+    layout.name, layout.problem_type, layout.labels
+  )
+  return layouts.read_rows(str(folder), layout, labels, part, **kwargs)
 
 
 def own(file_format, problem_type="classification"):
-  return examples.own_files(file_format, problem_type, "text", None, "label")
+  return layouts.own_files(file_format, problem_type, "text", None, "label")
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -36,11 +38,12 @@ def test_examples_and_labels_are_the_originals(shared, name):
     if name == "XNLI" and part == "test":
       assert "test" not in task.splits
       continue
-    examples_read = read(shared / "golden/classifier/data" / name, task, part)
+    read_rows = read(shared / "golden/classifier/data" / name, task, part)
     # The original gave test examples the first label.
     assert [
-      [e.guid, e.text_a, e.text_b, e.label or task.labels[0]]
-      for e in examples_read
+      [row["id"], row["text"], row.get("text_b")]
+      + [row.get("label", task.labels[0])]
+      for row in read_rows
     ] == rows
 
 
@@ -50,6 +53,10 @@ def tokenizer(unpacked):
   return tokenization.FullTokenizer(str(path), do_lower_case=True)
 
 
+def read_records(path):
+  return list(tf.data.TFRecordDataset(path).as_numpy_iterator())
+
+
 def parsed(records, spec):
   values = tf.io.parse_example(tf.constant(records), spec)
   return {name: value.numpy().tolist() for name, value in values.items()}
@@ -57,24 +64,24 @@ def parsed(records, spec):
 
 @pytest.mark.parametrize("max_seq_length", [32, 128])
 @pytest.mark.parametrize("name", RECORDED)
-def test_features_are_the_originals(shared, tokenizer, name, max_seq_length):
+def test_features_are_the_originals(
+  shared, tokenizer, tmp_path, name, max_seq_length
+):
   layout = glue.get_task(name)
-  setup = setups.make(
+  task = setups.make(
     classification_config.ClassificationConfig,
     tokenizer,
     max_seq_length,
     task_name=name,
     data_dir="",
   )
-  task = classification.ClassificationTask(setup, layout)
-  spec = input_pipeline.classifier_spec(max_seq_length, 3, "classification")
   for part in PARTS[: 2 if name == "XNLI" else 3]:
     rows = read(shared / "golden/classifier/data" / name, layout, part)
-    encoded = task.encode(part, rows)
-    ours = [record for records, _ in encoded for record in records]
+    data = setups.encode(task, rows, tmp_path, part)
+    ours, spec = read_records(*data.records.paths), data.spec
     file = f"{name.lower()}_{part}_seq{max_seq_length}.tf_record"
     path = str(shared / "golden/classifier" / file)
-    recorded = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
+    recorded = read_records(path)
     # Recorded as on a TPU: padded to whole batches of eight.
     padding = parsed(recorded[len(ours) :], spec) if part == "dev" else {}
     assert not any(sum(padding.get("is_real_example", []), []))
@@ -103,11 +110,11 @@ def test_every_row_of_the_official_files_is_read(unpacked, name):
   task = glue.get_task(name)
   for part, num_rows in zip(PARTS, OFFICIAL_ROWS[name]):
     if num_rows:
-      examples_read = read(folder, task, part)
-      assert len(examples_read) == num_rows
-      assert len({e.guid for e in examples_read}) == num_rows
+      rows = read(folder, task, part)
+      assert len(rows) == num_rows
+      assert len({row["id"] for row in rows}) == num_rows
       has_labels = part != "test"
-      assert all((e.label is not None) == has_labels for e in examples_read)
+      assert all(("label" in row) == has_labels for row in rows)
 
 
 def test_xnli_reads_the_requested_language(tmp_path):
@@ -120,13 +127,12 @@ def test_xnli_reads_the_requested_language(tmp_path):
     "en\tneutral\tone\ttwo\nde\tentailment\teins\tzwei\n"
   )
   task = glue.get_task("xnli", "de")
-  Example = examples.InputExample
-  assert read(tmp_path, task, "train") == [
-    Example("train-1", "ja", "nein", "contradiction")
-  ]
-  assert read(tmp_path, task, "dev") == [
-    Example("dev-2", "eins", "zwei", "entailment")
-  ]
+  names = ("id", "text", "text_b", "label")
+  for part, *expected in (
+    ("train", "train-1", "ja", "nein", "contradiction"),
+    ("dev", "dev-2", "eins", "zwei", "entailment"),
+  ):
+    assert read(tmp_path, task, part) == [dict(zip(names, expected))]
   with pytest.raises(ValueError, match="no examples with language 'zh'"):
     read(tmp_path, glue.get_task("xnli"), "dev")
 
@@ -173,11 +179,11 @@ def test_own_files_read_the_same_in_every_format(
   tmp_path, file_format, columns
 ):
   write_own(tmp_path, file_format, header=columns[0] == "first")
-  task = examples.own_files(file_format, "classification", *columns)
-  examples_read = read(tmp_path, task, "train")
-  assert [(e.text_a, e.text_b, e.label) for e in examples_read] == ROWS
+  task = layouts.own_files(file_format, "classification", *columns)
+  rows = read(tmp_path, task, "train")
+  assert [(row["text"], row["text_b"], row["label"]) for row in rows] == ROWS
   # Numbers by value: 10 is not between 1 and 2.
-  assert examples.infer_labels(examples_read) == ("1", "2", "10")
+  assert layouts.infer_labels(rows) == ("1", "2", "10")
 
 
 def test_a_csv_cell_may_hold_lines_and_an_error_names_the_last(tmp_path):
@@ -186,8 +192,8 @@ def test_a_csv_cell_may_hold_lines_and_an_error_names_the_last(tmp_path):
   )
   with pytest.raises(ValueError, match=r"train.csv:5: the label is empty"):
     read(tmp_path, own("csv"))
-  (example,) = read(tmp_path, own("csv"), skip_bad_rows=True)
-  assert (example.text_a, example.label) == ("two\nlines", "x")
+  (row,) = read(tmp_path, own("csv"), skip_bad_rows=True)
+  assert (row["text"], row["label"]) == ("two\nlines", "x")
 
 
 # A cell of text or a value of JSON, and the labels that it holds.
@@ -223,9 +229,9 @@ def test_multilabel_cells_hold_any_number_of_names(tmp_path, value, labels):
     named = value.split("|") if "|" in value else value
     assert str(named) in str(error.value)
   else:
-    (example,) = read(tmp_path, task)
-    assert example.label == labels
-    assert examples.infer_labels([example]) == tuple(sorted(labels))
+    (row,) = read(tmp_path, task)
+    assert row["label"] == [*labels]
+    assert layouts.infer_labels([row]) == tuple(sorted(labels))
 
 
 # (task, training file, part of the error).
@@ -314,4 +320,4 @@ def test_columns_are_all_names_or_all_numbers(
   file_format, text, label, expected
 ):
   with pytest.raises(ValueError, match=expected):
-    examples.own_files(file_format, "classification", text, None, label)
+    layouts.own_files(file_format, "classification", text, None, label)

@@ -12,8 +12,8 @@ from bert_tf import checkpoints
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.classification import answers
 from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import windows as windows_lib
 from tests.support import near_ties, own_classification, runs
 
 base = own_classification.base
@@ -23,9 +23,9 @@ ROOM = 6
 
 def test_head_and_tail_are_128_and_382_of_510():
   ids = list(range(1000))
-  (window,) = answers.cut_windows(ids, 510, "head_tail")
+  (window,) = windows_lib.cut_windows(ids, 510, "head_tail")
   assert window == ids[:128] + ids[-382:]
-  (window,) = answers.cut_windows(ids, 126, "head_tail")
+  (window,) = windows_lib.cut_windows(ids, 126, "head_tail")
   assert window == ids[:31] + ids[-95:]  # 126 * 128 / 510 is 31.6.
 
 
@@ -33,17 +33,17 @@ def test_head_and_tail_are_128_and_382_of_510():
 @pytest.mark.parametrize("length", [0, 1, 509, 510])
 def test_a_text_that_fits_is_unchanged(long_text, length):
   ids = list(range(length))
-  assert answers.cut_windows(ids, 510, long_text) == [ids]
+  assert windows_lib.cut_windows(ids, 510, long_text) == [ids]
 
 
 def test_truncation_keeps_the_start():
-  assert answers.cut_windows([1, 2, 3, 4], 3, "truncate") == [[1, 2, 3]]
+  assert windows_lib.cut_windows([1, 2, 3, 4], 3, "truncate") == [[1, 2, 3]]
 
 
 @pytest.mark.parametrize("room", [1, 2, 3, 6, 7])
 @pytest.mark.parametrize("length", [8, 9, 13, 14, 100])
 def test_windows_are_full_and_cover_the_text_in_order(room, length):
-  windows = answers.cut_windows(list(range(length)), room, "windows")
+  windows = windows_lib.cut_windows(list(range(length)), room, "windows")
   starts = [window[0] for window in windows]
   for start, window in zip(starts, windows):
     assert window == list(range(start, start + room))
@@ -55,17 +55,11 @@ def test_windows_are_full_and_cover_the_text_in_order(room, length):
   assert 0 < steps[-1] <= max(1, room // 2)
 
 
-def test_logits_are_pooled_by_their_mean():
-  logits = np.float32([[1, 2], [3, 6], [5, 4], [0, 0], [1, 1], [2, 5]])
-  np.testing.assert_array_equal(
-    answers.mean_over_windows(logits, [1, 2, 3]), [[1, 2], [4, 5], [1, 2]]
-  )
-
-
 def cut_into_texts(words):
   """Returns the texts of the windows of a text of one-piece words."""
   return [
-    " ".join(window) for window in answers.cut_windows(words, ROOM, "windows")
+    " ".join(window)
+    for window in windows_lib.cut_windows(words, ROOM, "windows")
   ]
 
 

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import pathlib
 import shutil
-import types
 
 import numpy as np
 import pytest
@@ -12,9 +11,9 @@ import tensorflow as tf
 
 from bert_tf import checkpoints
 from bert_tf.files import atomic, lock
-from bert_tf.model_folder import run_folder
+from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import fine_tuning, splits
-from bert_tf.tasks.classification import examples, glue, metrics
+from bert_tf.tasks.classification import glue, metrics
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import curves
 from tests.support import own_classification, runs
@@ -123,7 +122,7 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
   start = {"init_checkpoint": str(trained / "model.ckpt-0")}
   with pytest.MonkeyPatch.context() as patch:
     layout = with_own(metrics=("f1",))
-    patch.setattr(classification, "file_layout", lambda _: layout)
+    patch.setattr(classification, "file_layout", lambda *_: layout)
     fine_tuning.run(make(base, output_dir, start, do_eval=True))
   expected = runs.results(output_dir)
   assert list(expected) == [
@@ -374,9 +373,30 @@ def test_a_regression_learns_numbers(base, tmp_path):
   assert evaluation["spearman"] == 1.0
 
 
-def compute_metrics(name, label_ids, logits):
-  arrays = np.array(label_ids), np.array(logits)
-  return metrics.scores(glue.get_task(name), *arrays, [1] * len(logits))
+def label_spec(layout, labels=None):
+  return run_info.LabelSpec(
+    layout.name, layout.problem_type, labels or layout.labels
+  )
+
+
+OWN_SPEC = label_spec(own_classification.OWN, ("bad", "good"))
+
+
+def to_answers(spec, probabilities):
+  return [metrics.to_json(spec, row) for row in np.float32(probabilities)]
+
+
+def compute_metrics(name, labels, probabilities):
+  layout = glue.get_task(name)
+  spec, rows = label_spec(layout), [{"label": label} for label in labels]
+  answers = to_answers(spec, probabilities)
+  return metrics.scores(layout.metrics, spec, rows, answers)
+
+
+def make_task(**fields):
+  return classification.ClassificationTask(
+    tokenizer=None, settings=None, labels=OWN_SPEC, **fields
+  )
 
 
 # Two standard errors, 2 * sqrt(p * (1 - p) / 100), lead above 1 for p = 0.98.
@@ -387,43 +407,39 @@ def compute_metrics(name, label_ids, logits):
 def test_an_accuracy_is_near_chance_up_to_two_standard_errors(
   num, accuracy, chance
 ):
-  labels = ["1"] * num + ["0"] * (100 - num)
-  data = [examples.InputExample("", "a", None, label) for label in labels]
-  task = types.SimpleNamespace(layout=with_own())
-  found = classification.ClassificationTask.near_chance(task, data, accuracy)
-  assert found == chance
+  labels = ["good"] * num + ["bad"] * (100 - num)
+  rows = [{"text": "a", "label": label} for label in labels]
+  assert make_task().near_chance(rows, accuracy) == chance
 
 
 def test_the_scores_of_each_label_match_a_count_by_hand():
   labels = ("bad", "bad", "good", "good", "good")
-  data = [examples.InputExample("", "a", None, label) for label in labels]
-  found = np.array([[0.9, 0.1], *[[0.2, 0.8]] * 4], np.float32)
-  layout = with_own(labels=("bad", "good"))
+  data = [{"text": "a", "label": label} for label in labels]
+  found = to_answers(OWN_SPEC, [[0.9, 0.1], *[[0.2, 0.8]] * 4])
   with runs.logged() as log:
-    lines = metrics.describe_predictions(layout, data, found)
+    lines = metrics.describe_predictions(OWN_SPEC, data, found)
   assert (lines[1]["true_label"], lines[1]["label"]) == ("bad", "good")
   for row in ("bad 1.000 0.500 0.667 2", "good 0.750 1.000 0.857 3"):
     assert row in " ".join(log().split())
 
 
 def test_a_test_file_may_have_labels(tmp_path):
-  config, layout = make(tmp_path, tmp_path), with_own(labels=("bad", "good"))
-  fields = {"config": config, "layout": layout, "_data_dir": str(tmp_path)}
-  task = types.SimpleNamespace(**fields)
+  config = make(tmp_path, tmp_path)
+  task = make_task(config=config, layout=own_classification.OWN)
   for label, known in (("bad", "bad"), ("?", None)):
     write_tsv(tmp_path / "test.tsv", [("a", "good"), ("b", label)])
-    read = classification.ClassificationTask.read(task, "test", "")
-    assert [example.label for example in read] == ["good", known]
+    read = task.read("test")
+    assert [row.get("label") for row in read] == ["good", known]
 
 
 def test_official_metrics_match_a_count_by_hand():
   # 3 true and 2 false positives, 1 false and 2 true negatives.
-  labels = [[1], [1], [1], [0], [0], [1], [0], [0]]
+  labels = "11100100"
   chances = [0.9, 0.8, 0.6, 0.7, 0.9, 0.2, 0.4, 0.3]
-  logits = [[1 - p, p] for p in chances]
-  f1 = compute_metrics("mrpc", labels, logits)
+  probabilities = [[1 - p, p] for p in chances]
+  f1 = compute_metrics("mrpc", labels, probabilities)
   assert f1 == {"f1": pytest.approx(2 * 3 / (2 * 3 + 2 + 1))}
-  cola = compute_metrics("cola", labels, logits)
+  cola = compute_metrics("cola", labels, probabilities)
   assert cola == {
     "matthews_correlation": pytest.approx(
       (3 * 2 - 2 * 1) / np.sqrt((3 + 2) * (3 + 1) * (2 + 2) * (2 + 1))
@@ -443,7 +459,7 @@ def test_f1_of_a_single_label_does_not_count_its_absence():
 def test_pearson_uses_the_numbers_and_spearman_their_ranks():
   labels = np.array([0.0, 1.0, 2.0, 5.0])
   predicted = np.array([0.1, 3.0, 2.0, 2.5])
-  correlations = compute_metrics("sts-b", labels[:, None], predicted[:, None])
+  correlations = compute_metrics("sts-b", labels, predicted[:, None])
   ranks = np.array([0, 1, 2, 3]), np.array([0, 3, 1, 2])
   assert correlations["pearson"] == pytest.approx(
     np.corrcoef(labels, predicted)[0, 1]
@@ -451,15 +467,19 @@ def test_pearson_uses_the_numbers_and_spearman_their_ranks():
   assert correlations["spearman"] == pytest.approx(np.corrcoef(*ranks)[0, 1])
 
 
+def write_predictions(folder, name, rows, probabilities):
+  layout = glue.get_task(name)
+  spec = label_spec(layout)
+  answers = to_answers(spec, probabilities)
+  metrics.write_predictions(str(folder), layout, spec, rows, answers)
+
+
 def test_predictions_of_a_pair_have_id_texts_label_and_probabilities(tmp_path):
   pairs = [
-    examples.InputExample("test-0", "é one", "two"),
-    examples.InputExample("test-1", "three", "four"),
+    {"id": "test-0", "text": "é one", "text_b": "two"},
+    {"id": "test-1", "text": "three", "text_b": "four"},
   ]
-  probabilities = np.array([[0.25, 0.75], [0.6, 0.4]], np.float32)
-  metrics.write_predictions(
-    str(tmp_path), glue.get_task("rte"), pairs, probabilities
-  )
+  write_predictions(tmp_path, "rte", pairs, [[0.25, 0.75], [0.6, 0.4]])
   assert (tmp_path / "test_results.tsv").read_text() == "0.25\t0.75\n0.6\t0.4\n"
   assert (tmp_path / "RTE.tsv").read_text() == (
     "index\tprediction\n0\tnot_entailment\n1\tentailment\n"
@@ -474,11 +494,8 @@ def test_predictions_of_a_pair_have_id_texts_label_and_probabilities(tmp_path):
 
 
 def test_submitted_scores_stay_between_0_and_5(tmp_path):
-  pairs = [examples.InputExample(str(i), "a", "b") for i in range(3)]
-  scores = np.array([[-0.5], [2.34567], [5.5]], np.float32)
-  metrics.write_predictions(
-    str(tmp_path), glue.get_task("sts-b"), pairs, scores
-  )
+  pairs = [{"id": str(i), "text": "a", "text_b": "b"} for i in range(3)]
+  write_predictions(tmp_path, "sts-b", pairs, [[-0.5], [2.34567], [5.5]])
   assert (tmp_path / "STS-B.tsv").read_text() == (
     "index\tprediction\n0\t0.000\n1\t2.346\n2\t5.000\n"
   )

@@ -28,16 +28,19 @@ def read(tmp_path, text, **settings):
 def test_words_and_tags_are_the_first_and_the_last_column(tmp_path):
   text = "EU NNP I-NP B-ORG\nrejects\tVBZ \t I-VP\tO \r\n\n\nPeter X X B-PER"
   first, second = read(tmp_path, text)
-  assert (first.words, first.tags) == (("EU", "rejects"), ("B-ORG", "O"))
-  assert (second.words, second.tags) == (("Peter",), ("B-PER",))
-  assert (first.line, second.line) == (1, 5)
+  assert (first["words"], first["label"]) == (["EU", "rejects"], ["B-ORG", "O"])
+  assert (second["words"], second["label"]) == (["Peter"], ["B-PER"])
+  assert (first["line"], second["line"]) == (1, 5)
 
 
 def test_a_word_has_blanks_in_a_line_with_tabs(tmp_path):
   text = "-DOCSTART- (1)\tO\n\nNew York\tB-LOC\nis O\n\n big \t O\n"
   first, second = read(tmp_path, text)
-  assert (first.words, first.tags) == (("New York", "is"), ("B-LOC", "O"))
-  assert (second.words, second.document) == (("big",), 1)
+  assert (first["words"], first["label"]) == (
+    ["New York", "is"],
+    ["B-LOC", "O"],
+  )
+  assert (second["words"], second["document"]) == (["big"], 1)
   with pytest.raises(ValueError, match="x.txt:2: 3 columns.*tabs"):
     read(tmp_path, "New York\tB-LOC\nNew York B-LOC\n")
 
@@ -48,27 +51,27 @@ def test_written_predictions_are_read_back_unchanged(tmp_path, word):
   path = tmp_path / "predictions.txt"
   metrics.write_predictions(str(path), sentences, [("O", "B-LOC")])
   (predicted,) = ner_data.read_sentences(str(path))
-  assert (predicted.words, predicted.document) == ((word, "is"), 1)
-  assert predicted.tags == ("O", "B-LOC")
+  assert (predicted["words"], predicted["document"]) == ([word, "is"], 1)
+  assert predicted["label"] == ["O", "B-LOC"]
   separator = "\t" if " " in word else " "
   assert separator.join((word, "B-LOC", "O")) in path.read_text()
 
 
 def test_a_sentence_begins_outside(tmp_path):
   text = "a I-PER\n\nb I-PER\n"
-  assert [s.tags for s in read(tmp_path, text)] == [("B-PER",), ("B-PER",)]
+  assert [s["label"] for s in read(tmp_path, text)] == [["B-PER"]] * 2
 
 
 def test_columns_can_be_chosen(tmp_path):
   text = "1\tSchartau\tB-PER\tO\n2\tsagte\tO\tO\n"
   (sentence,) = read(tmp_path, text, word_column=1, tag_column=-2)
-  assert sentence.words == ("Schartau", "sagte")
-  assert sentence.tags == ("B-PER", "O")
+  assert sentence["words"] == ["Schartau", "sagte"]
+  assert sentence["label"] == ["B-PER", "O"]
 
 
 def test_files_of_words_have_no_tags(tmp_path):
   (sentence,) = read(tmp_path, "O\nPeter\n")
-  assert (sentence.words, sentence.tags) == (("O", "Peter"), None)
+  assert sentence["words"] == ["O", "Peter"] and "label" not in sentence
 
 
 def test_document_starts_end_sentences_and_are_counted(tmp_path):
@@ -76,25 +79,26 @@ def test_document_starts_end_sentences_and_are_counted(tmp_path):
     "-DOCSTART- -X- O O\n\na x O\n-DOCSTART-\nb x O\n\nc x O\n\n"
     "-DOCSTART- -X-\n\nd x O\n"
   )
-  sentences = [(s.words, s.document, s.line) for s in read(tmp_path, text)]
+  names = ("words", "document", "line")
+  sentences = [[s[name] for name in names] for s in read(tmp_path, text)]
   assert sentences == [
-    (("a",), 1, 3),
-    (("b",), 2, 5),
-    (("c",), 2, 7),
-    (("d",), 3, 11),
+    [["a"], 1, 3],
+    [["b"], 2, 5],
+    [["c"], 2, 7],
+    [["d"], 3, 11],
   ]
 
 
 def test_only_blanks_and_tabs_separate_columns(tmp_path):
   (sentence,) = read(tmp_path, "10\u00a0000 O\na\u2028b O\n\u3000 O\n")
-  assert sentence.words == ("10\u00a0000", "a\u2028b", "\u3000")
+  assert sentence["words"] == ["10\u00a0000", "a\u2028b", "\u3000"]
 
 
 def test_a_byte_order_mark_and_compression_are_removed(tmp_path):
   path = tmp_path / "x.txt.gz"
   path.write_bytes(gzip.compress("\ufeffEU B-ORG\n".encode()))
   (sentence,) = ner_data.read_sentences(str(path))
-  assert (sentence.words, sentence.tags) == (("EU",), ("B-ORG",))
+  assert (sentence["words"], sentence["label"]) == (["EU"], ["B-ORG"])
 
 
 # Tags in IOB1 or IOB2, and the same tags in IOB2.
@@ -111,7 +115,7 @@ CONVERSIONS = [
 
 @pytest.mark.parametrize("tags, expected", CONVERSIONS)
 def test_both_schemes_become_iob2(tags, expected):
-  assert ner_data.to_iob2(tags.split()) == tuple(expected.split())
+  assert ner_data.to_iob2(tags.split()) == expected.split()
 
 
 @pytest.mark.parametrize(
@@ -183,15 +187,15 @@ def test_conll_2003_has_its_published_numbers(unpacked, name):
   with runs.logged() as log:
     sentences = ner_data.read_sentences(str(path))
   assert not log()
-  tags = [tag for sentence in sentences for tag in sentence.tags]
-  documents = sentences[-1].document
+  tags = [tag for sentence in sentences for tag in sentence["label"]]
+  documents = sentences[-1]["document"]
   entities = (tags.count(f"B-{t}") for t in ("LOC", "MISC", "ORG", "PER"))
   numbers = (len(sentences) + documents, documents, len(tags), *entities)
   assert numbers == CONLL_2003[name]
   # A third-party conversion to IOB2, without documents.
   path = folder / "iob2" / f"{IOB2_NAMES[name]}.txt"
   other = ner_data.read_sentences(str(path))
-  assert [(s.words, s.tags) for s in other] == [
-    (s.words, s.tags) for s in sentences
+  assert [(s["words"], s["label"]) for s in other] == [
+    (s["words"], s["label"]) for s in sentences
   ]
-  assert {s.document for s in other} == {0}
+  assert {s["document"] for s in other} == {0}

@@ -4,15 +4,14 @@ import sys
 
 import pytest
 
-from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import metrics as ner_results
 
 LABELS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
 
 
 def sentence(text, tags, document=0):
-  tags = tuple(tags.split()) if tags else None
-  return ner_data.Sentence(tuple(text.split()), tags, 1, document)
+  row = {"words": text.split(), "document": document}
+  return {**row, "label": tags.split()} if tags else row
 
 
 def scores(pairs, labels=LABELS):

@@ -2,14 +2,9 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline
-from bert_tf.model_folder import run_info
 from bert_tf.tasks.ner import config as ner_config
-from bert_tf.tasks.ner import examples as ner_data
-from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.ner import windows as windows_lib
 from tests.support import runs, setups
 
@@ -25,14 +20,7 @@ def tokenizer(tmp_path_factory):
 
 
 def sentences(*texts, document=1):
-  """Sentences without entities, with the line numbers of a file."""
-  result, line = [], 1
-  for text in texts:
-    words = tuple(text.split())
-    tags = ("O",) * len(words)
-    result.append(ner_data.Sentence(words, tags, line, document))
-    line += len(words) + 1
-  return result
+  return [{"words": text.split(), "document": document} for text in texts]
 
 
 def format_windows(tokenizer, text, length, document_context=False):
@@ -41,7 +29,7 @@ def format_windows(tokenizer, text, length, document_context=False):
   for windows in windows_lib.make_windows(
     text, tokenizer, length, document_context
   ):
-    for window, positions in zip(windows.inputs, windows.state):
+    for window, positions in zip(windows.sequences, windows.state):
       tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
       for position in positions:
         tokens[position] = "*" + tokens[position]
@@ -50,9 +38,9 @@ def format_windows(tokenizer, text, length, document_context=False):
 
 
 def test_the_first_piece_of_each_word_is_labelled(tokenizer):
-  sentence = ner_data.Sentence(("axy", "b-c", "d"), ("B-P", "I-P", "O"), 1)
-  (windows,) = windows_lib.make_windows([sentence], tokenizer, 12)
-  (window,) = windows.inputs
+  text = sentences("axy b-c d")
+  (windows,) = windows_lib.make_windows(text, tokenizer, 12)
+  (window,) = windows.sequences
   tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
   assert tokens == "[CLS] a ##x ##y b - c d [SEP]".split()
   assert windows.state == [[1, 4, 7]]
@@ -122,18 +110,18 @@ def test_every_word_is_labelled_once_in_order(
   ]
   ends = np.sort(rng.choice(np.arange(1, 300), 30, replace=False))
   text = [
-    ner_data.Sentence(tuple(part), None, 1, i // 7)
+    {"words": list(part), "document": i // 7}
     for i, part in enumerate(np.split(np.array(words), ends))
   ]
   groups = windows_lib.make_windows(text, tokenizer, length, document_context)
   for sentence, windows in zip(text, groups, strict=True):
     firsts = []
-    for window, positions in zip(windows.inputs, windows.state, strict=True):
+    for window, positions in zip(windows.sequences, windows.state, strict=True):
       tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
       assert len(tokens) <= length
       assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
       firsts += [tokens[position] for position in positions]
-    assert firsts == [word[0] for word in sentence.words]
+    assert firsts == [word[0] for word in sentence["words"]]
 
 
 def test_a_word_without_word_pieces_is_unknown(tokenizer):
@@ -144,49 +132,41 @@ def test_a_word_without_word_pieces_is_unknown(tokenizer):
   ]
 
 
-def make_task(tokenizer, max_seq_length):
-  config_class = ner_config.NerConfig
-  task = ner.NerTask(setups.make(config_class, tokenizer, max_seq_length))
-  task.label_spec = run_info.LabelSpec("ner", run_info.WORDS, LABELS)
-  return task
+def make_task(tokenizer, max_seq_length, labels=LABELS, data_dir=""):
+  return setups.make(
+    ner_config.NerConfig,
+    tokenizer,
+    max_seq_length,
+    labels,
+    data_dir=str(data_dir),
+  )
 
 
-def test_the_log_shows_windows_with_their_tags(tokenizer):
-  sentence = ner_data.Sentence(("axy", "b"), ("B-P", "O"), 1)
+def test_the_log_shows_windows_with_their_tags(tokenizer, tmp_path):
+  sentence = {"words": ["axy", "b"], "label": ["B-P", "O"]}
   with runs.logged() as log:
-    list(make_task(tokenizer, 10).encode("dev", [sentence]))
-  assert "[CLS] a/B-P ##x ##y b/O [SEP]" in log()
+    setups.encode(make_task(tokenizer, 10), [sentence], tmp_path)
+  assert "[CLS] a ##x ##y b [SEP] -> ['B-P', 'O']" in log()
 
 
 def test_an_unknown_tag_is_named_with_the_labels(tokenizer, tmp_path):
-  path = tmp_path / "dev.txt"
-  path.write_text("a O\n\na O\nb B-X\n")
+  (tmp_path / "dev.txt").write_text("a O\n\na O\nb B-X\n")
   with pytest.raises(ValueError, match="dev.txt:4: .*'B-X'.* O, B-P, I-P"):
-    make_task(tokenizer, 10).read("dev", str(path))
+    make_task(tokenizer, 10, data_dir=tmp_path).read("dev")
 
 
 def test_tags_become_the_labels_of_the_model(tokenizer, tmp_path):
-  path = tmp_path / "dev.txt"
-  path.write_text("a B-P\nb I-P\nc O\n")
-  task = make_task(tokenizer, 10)
-  task.label_spec = run_info.LabelSpec("ner", run_info.WORDS, ("O", "P"))
-  assert task.read("dev", str(path))[0].tags == ("P", "P", "O")
+  (tmp_path / "dev.txt").write_text("a B-P\nb I-P\nc O\n")
+  task = make_task(tokenizer, 10, ("O", "P"), tmp_path)
+  assert task.read("dev")[0]["label"] == ["P", "P", "O"]
 
 
-def test_records_hold_padded_windows_and_their_labels(tokenizer):
-  text = [
-    ner_data.Sentence(("cx", "e"), ("I-P", "O"), 1),
-    ner_data.Sentence(("a",), None, 4),
-  ]
-  encoded = make_task(tokenizer, 6).encode("dev", text)
+def test_records_hold_padded_windows_and_their_labels(tokenizer, tmp_path):
+  rows = [{"words": ["cx", "e"], "label": ["I-P", "O"]}, {"words": ["a"]}]
+  data = setups.encode(make_task(tokenizer, 6), rows, tmp_path)
   features = [
-    {
-      name: list(feature.int64_list.value)
-      for name, feature in tf.train.Example.FromString(
-        record
-      ).features.feature.items()
-    }
-    for [record], _ in encoded
+    {name: values.numpy().tolist() for name, values in record.items()}
+    for record in setups.read(data)
   ]
   assert features == [
     {
@@ -207,15 +187,12 @@ def test_records_hold_padded_windows_and_their_labels(tokenizer):
 
 
 def test_batches_are_cut_with_their_labels(tokenizer, tmp_path):
-  text = [
-    ner_data.Sentence(("a" + "x" * (n - 4), "a"), ("B-P", "I-P"), 1)
+  rows = [
+    {"words": ["a" + "x" * (n - 4), "a"], "label": ["B-P", "I-P"]}
     for n in (5, 8, 9, 7)
   ]
-  path = str(tmp_path / "x.tf_record")
-  task = make_task(tokenizer, 32)
-  records = task.write_records("dev", path, text)
-  once = input_pipeline.finite_dataset(records, task.spec("dev"), 2, 500)
-  batches = list(task.finish(once))
+  data = setups.encode(make_task(tokenizer, 32), rows, tmp_path)
+  batches = list(data.evaluation(2))
   assert [batch["label_mask"].shape for batch in batches] == [(2, 8), (2, 9)]
   for batch in batches:
     assert len({tuple(t.shape) for t in batch.values()}) == 1

@@ -25,32 +25,27 @@ def tokenizer(tmp_path_factory):
   return tokenization.FullTokenizer(str(path))
 
 
-def make_example(text):
-  return squad_data.SquadExample(
-    qas_id="q",
-    question_text="near house",
-    context=squad_data.Context(text),
-    answers=None,
-    is_impossible=None,
-  )
+def make_row(text):
+  return squad_data.make_row("q", "near house", text, None)
 
 
-def make_windows(tokenizer, example, max_seq_length=20, doc_stride=5):
+def make_windows(tokenizer, row, max_seq_length=20, doc_stride=5):
+  """Returns the context of a row and its windows."""
   config = squad_config.SquadSettings(
     max_seq_length=max_seq_length,
     doc_stride=doc_stride,
     max_query_length=QUESTION_PIECES,
   )
-  return next(squad_features.make_windows([example], tokenizer, config))
+  return next(squad_features.make_windows([row], tokenizer, config))
 
 
 def predict_file(folder, tokenizer, name, version, output_dir, config):
   """Answers a recorded data set from its recorded logits."""
-  examples = squad_data.read_squad_examples(
+  questions = squad_data.read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
   all_windows = squad_features.make_windows(
-    examples,
+    questions,
     tokenizer,
     squad_config.SquadSettings(
       max_seq_length=128, doc_stride=64, max_query_length=24
@@ -60,12 +55,11 @@ def predict_file(folder, tokenizer, name, version, output_dir, config):
   with np.load(folder / f"logits_{name}.npz") as recorded:
     starts, ends = recorded["start_logits"], recorded["end_logits"]
   row, answers = 0, {}
-  for example, windows in zip(examples, all_windows):
+  for question, (context, windows) in zip(questions, all_windows):
     rows = slice(row, row + len(windows))
     row += len(windows)
-    answers[example.qas_id] = predictor.predict(
-      example, windows, starts[rows], ends[rows]
-    )
+    answer = predictor.predict(context, windows, starts[rows], ends[rows])
+    answers[question["id"]] = squad_predictions.to_json(answer)
   assert row == len(starts)
   squad_predictions.write_predictions(
     str(output_dir), answers, version == "v2.0"
@@ -131,8 +125,8 @@ def possible_spans(windows, max_answer_length):
 @pytest.mark.parametrize("is_v2", [False, True])
 def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
   rng = np.random.default_rng(3)
-  example = make_example(" ".join(WORDS))
-  windows = make_windows(tokenizer, example, max_seq_length=10, doc_stride=4)
+  row = make_row(" ".join(WORDS))
+  context, windows = make_windows(tokenizer, row, 10, doc_stride=4)
   assert len(windows) > 2
   config = squad_config.SquadSettings(
     n_best_size=500, max_answer_length=4, version_2_with_negative=is_v2
@@ -140,14 +134,14 @@ def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
   predictor = squad_predictions.AnswerDecoder(tokenizer, config)
   for _ in range(50):
     starts, ends = rng.normal(size=(2, len(windows), 10)).astype(np.float32)
-    prediction = predictor.predict(example, windows, starts, ends)
+    prediction = predictor.predict(context, windows, starts, ends)
     scores = {
       (row, start, end): float(starts[row, start]) + float(ends[row, end])
       for row, start, end in possible_spans(windows, 4)
     }
     row, start, end = max(scores, key=scores.get)
     offset = windows[row].doc_offset
-    words = example.context.doc_tokens[
+    words = context.doc_tokens[
       windows[row].words[start - offset] : windows[row].words[end - offset] + 1
     ]
     best = next(c for c in prediction.nbest if c.text)
@@ -167,13 +161,12 @@ def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
 
 
 def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
-  example = make_example("the steve smith")
-  windows = make_windows(tokenizer, example)
+  context, windows = make_windows(tokenizer, make_row("the steve smith"))
   logits = np.zeros((1, 20), np.float32)
   predictor = squad_predictions.AnswerDecoder(
     tokenizer, squad_config.SquadSettings()
   )
-  prediction = predictor.predict(example, windows, logits, logits)
+  prediction = predictor.predict(context, windows, logits, logits)
   assert [c.text for c in prediction.nbest] == [
     *("the", "the steve", "the steve smith"),
     *("steve", "steve smith", "smith"),
@@ -182,18 +175,18 @@ def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
 
 
 def test_a_context_without_words_has_no_answer(tokenizer):
-  example = make_example(" ")
-  assert make_windows(tokenizer, example) == []
+  context, windows = make_windows(tokenizer, make_row(" "))
+  assert windows == []
   nothing = np.zeros((0, 0), np.float32)
   for is_v2, text in ((False, "empty"), (True, "")):
     config = squad_config.SquadSettings(version_2_with_negative=is_v2)
     predictor = squad_predictions.AnswerDecoder(tokenizer, config)
-    assert predictor.predict(example, [], nothing, nothing).text == text
+    assert predictor.predict(context, [], nothing, nothing).text == text
 
 
 def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
-  example = make_example(" ".join(WORDS))
-  windows = make_windows(tokenizer, example, max_seq_length=15, doc_stride=8)
+  row = make_row(" ".join(WORDS))
+  context, windows = make_windows(tokenizer, row, 15, doc_stride=8)
   assert len(windows) == 2
   logits = np.full((2, 15), -5.0, np.float32)
   logits[0, 0], logits[1, 0] = 3.0, 2.0
@@ -203,7 +196,7 @@ def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
       version_2_with_negative=True, null_score_diff_threshold=threshold
     )
     predictor = squad_predictions.AnswerDecoder(tokenizer, config)
-    prediction = predictor.predict(example, windows, logits, logits)
+    prediction = predictor.predict(context, windows, logits, logits)
     assert (prediction.text, prediction.null_odds) == (text, 1.0)
 
 

@@ -2,7 +2,6 @@
 
 import collections
 import csv
-import dataclasses
 import json
 import pathlib
 
@@ -11,11 +10,9 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import heads, modeling, tokenization
-from bert_tf.data import input_pipeline, records
+from bert_tf.tasks import base
 from bert_tf.tasks.swag import config as swag_config
-from bert_tf.tasks.swag import examples as swag_data
-from bert_tf.tasks.swag import task as swag
-from bert_tf.tasks.swag.examples import ChoiceExample
+from bert_tf.tasks.swag import layouts
 from bert_tf.training import config as training_config
 from tests.support import runs, setups, tiny_models
 
@@ -28,15 +25,13 @@ HEADER = f"{HEADER},ending0,ending1,ending2,ending3,label"
 
 def make_task(tokenizer, length, **settings):
   settings = {"data_dir": "", **settings}
-  return swag.SwagTask(
-    setups.make(swag_config.SwagConfig, tokenizer, length, **settings)
-  )
+  return setups.make(swag_config.SwagConfig, tokenizer, length, **settings)
 
 
 def read(folder, name, text, layout, has_labels=True):
   path = folder / name
   path.write_text(text)
-  return swag_data.read_examples(str(path), layout, has_labels)
+  return layouts.read_rows(str(path), layout, has_labels)
 
 
 def own(file_format, *choices, **settings):
@@ -49,35 +44,34 @@ def own(file_format, *choices, **settings):
     train=training_config.FineTuningTrainConfig(output_dir=""),
     **settings,
   )
-  return swag_data.file_layout(config)
+  return layouts.file_layout(config)
 
 
 def test_the_500_real_rows_of_swag_are_read(unpacked):
   folder = unpacked("swag")
   path = folder / "val_first500.csv"
-  examples = swag_data.read_examples(str(path), swag_data.SWAG, True)
+  rows = layouts.read_rows(str(path), layouts.SWAG, True)
   with path.open() as reader:
-    rows = list(csv.DictReader(reader))
-  assert len(examples) == 500
-  assert collections.Counter(e.label for e in examples) == LABEL_COUNTS
-  for example, row in zip(examples, rows):
+    lines = list(csv.DictReader(reader))
+  assert len(rows) == 500
+  assert collections.Counter(row["label"] for row in rows) == LABEL_COUNTS
+  for row, line in zip(rows, lines):
     # startphrase contains the context and the start of the second sentence.
-    start = f"{example.context} {example.question}".strip()
-    assert start == row["startphrase"]
-    assert example.choices[example.label] == row[f"ending{row['label']}"]
-  assert examples[0] == ChoiceExample(
-    "val_first500-1",
-    "Students lower their eyes nervously.",
-    "She",
-    (
-      "pats her shoulder, then saunters toward someone.",
-      "turns with two students.",
-      "walks slowly towards someone.",
-      "wheels around as her dog thunders out.",
-    ),
-    2,
-  )
-  assert examples[0].continuations()[1] == "She turns with two students."
+    ending = line[f"ending{line['label']}"]
+    choice = row["choices"][row["label"]]
+    assert f"{row['context']} {choice}" == f"{line['startphrase']} {ending}"
+  assert rows[0] == {
+    "id": "val_first500-1",
+    "context": "Students lower their eyes nervously.",
+    "choices": [
+      "She pats her shoulder, then saunters toward someone.",
+      "She turns with two students.",
+      "She walks slowly towards someone.",
+      "She wheels around as her dog thunders out.",
+    ],
+    "choice_labels": [0, 1, 2, 3],
+    "label": 2,
+  }
 
 
 # Counts of the last characters of the file's lines.
@@ -87,10 +81,10 @@ LABEL_COUNTS = {0: 123, 1: 109, 2: 144, 3: 124}
 def test_a_test_file_of_swag_has_no_labels(tmp_path):
   header = HEADER.removesuffix(",label")
   text = f'{header}\n7,v,1,A b. She,A b.,She,gen,w,"x, y",z,v\n'
-  (example,) = read(tmp_path, "test.csv", text, swag_data.SWAG, False)
-  assert example == ChoiceExample(
-    "test-1", "A b.", "She", ("w", "x, y", "z", "v"), None
-  )
+  (row,) = read(tmp_path, "test.csv", text, layouts.SWAG, False)
+  assert (row["id"], row["context"]) == ("test-1", "A b.")
+  assert row["choices"] == ["She w", "She x, y", "She z", "She v"]
+  assert "label" not in row
 
 
 FILES = {
@@ -117,18 +111,17 @@ FILES = {
 @pytest.mark.parametrize("kind", FILES)
 def test_own_files_are_read_by_their_columns(tmp_path, kind):
   task, text = FILES[kind]
-  (example,) = read(tmp_path, "f", text, task)
-  assert dataclasses.replace(example, guid="") == ChoiceExample(
-    "", "how", "", ("no", "yes"), 1
-  )
+  (row,) = read(tmp_path, "f", text, task)
+  assert (row["context"], row["label"]) == ("how", 1)
+  assert row["choices"] == ["no", "yes"]
 
 
 def test_a_question_begins_every_choice_and_may_be_empty(tmp_path):
   task = own("tsv", "a", "b", question_column="q")
   text = "context\tq\ta\tb\tlabel\nhow\twhy ?\tno\tyes\t1\nhow\t\tno\tyes\t0\n"
   with_question, without_question = read(tmp_path, "f", text, task)
-  assert with_question.continuations() == ["why ? no", "why ? yes"]
-  assert without_question.continuations() == ["no", "yes"]
+  assert with_question["choices"] == ["why ? no", "why ? yes"]
+  assert without_question["choices"] == ["no", "yes"]
 
 
 CHOICES = ("4", "2", " one ", "2b", "4 ")
@@ -160,8 +153,8 @@ def test_labels_are_numbers_letters_or_texts(
   layout = own("jsonl", "ends", label_type=label_type)
   row = json.dumps({"context": "how", "ends": CHOICES, "label": value})
   if isinstance(expected, int):
-    (example,) = read(tmp_path, "train.jsonl", row, layout)
-    assert example.label == expected
+    (found,) = read(tmp_path, "train.jsonl", row, layout)
+    assert found["label"] == expected
   else:
     with pytest.raises(ValueError) as error:
       read(tmp_path, "train.jsonl", row, layout)
@@ -172,16 +165,16 @@ def test_labels_are_numbers_letters_or_texts(
 GOOD_ROW = "0,,,A b. She,A b.,She,gold,w,x,y,z,3\n"
 BAD_FILES = {
   "a choice too few": (
-    swag_data.SWAG,
+    layouts.SWAG,
     f"{HEADER}\n{GOOD_ROW}0,,,A b. She,A b.,She,gold,w,x,y,3\n",
     "f:3: 11 columns instead of 12: 0 |  |  | A b. She | A b.",
   ),
   "no column of the label": (
-    swag_data.SWAG,
+    layouts.SWAG,
     f"{HEADER.removesuffix(',label')}\n",
     "f has no column 'label'. Its columns: , video-id",
   ),
-  "no row": (swag_data.SWAG, f"{HEADER}\n", "f holds no example"),
+  "no row": (layouts.SWAG, f"{HEADER}\n", "f holds no example"),
   "another number of choices": (
     own("jsonl", "ends"),
     '{"context": "c", "ends": ["a", "b", "c"], "label": 0}\n'
@@ -247,16 +240,17 @@ def read_ids(text):
   return [words.index(word) for word in text.split()]
 
 
-def encode(tokenizer, length, example):
-  task = make_task(tokenizer, length)
-  [([record], _)] = task.encode("train", [example])
-  task.num_choices["train"] = len(example.choices)
-  return tf.io.parse_single_example(record, task.spec("train"))
+def encode(folder, tokenizer, length, row):
+  """Returns the features of a row's record."""
+  [features] = setups.read(
+    setups.encode(make_task(tokenizer, length), [row], folder)
+  )
+  return features
 
 
-def test_a_record_holds_one_pair_per_choice(tokenizer):
-  example = ChoiceExample("x", "the of", "and", ("in", "to is as"), 1)
-  features = encode(tokenizer, 9, example)
+def test_a_record_holds_one_pair_per_choice(tokenizer, tmp_path):
+  row = {"context": "the of", "choices": ["and in", "and to is as"], "label": 1}
+  features = encode(tmp_path, tokenizer, 9, row)
   expected = [
     read_ids("[CLS] the of [SEP] and in [SEP] [PAD] [PAD]"),
     read_ids("[CLS] the of [SEP] and to is as [SEP]"),
@@ -272,9 +266,11 @@ def test_a_record_holds_one_pair_per_choice(tokenizer):
   assert features["is_real_example"].numpy().tolist() == [1]
 
 
-def test_each_pair_is_truncated_separately_from_its_longer_text(tokenizer):
-  example = ChoiceExample("x", "the of and in", "", ("to", "to is as on for"))
-  features = encode(tokenizer, 8, example)
+def test_each_pair_is_truncated_separately_from_its_longer_text(
+  tokenizer, tmp_path
+):
+  row = {"context": "the of and in", "choices": ["to", "to is as on for"]}
+  features = encode(tmp_path, tokenizer, 8, row)
   np.testing.assert_array_equal(
     features["input_ids"],
     [
@@ -285,58 +281,46 @@ def test_each_pair_is_truncated_separately_from_its_longer_text(tokenizer):
   )
 
 
-RECORD = ChoiceExample("train-1", "the of", "and", ("in", "to"), 1)
+ROW = {"context": "the of", "choices": ["and in", "and to"], "label": 1}
 
 
 @pytest.mark.parametrize(
   "change",
-  [
-    {"label": 0},
-    {"context": "the"},
-    {"question": "as"},
-    {"choices": ("in", "is")},
-  ],
+  [{"label": 0}, {"context": "the"}, {"choices": ["and in", "and is"]}],
 )
-def test_a_change_of_the_example_rewrites_the_records(tokenizer, change):
+def test_a_change_of_the_example_rewrites_the_records(
+  tokenizer, tmp_path, change
+):
   task = make_task(tokenizer, 12)
-  other = dataclasses.replace(RECORD, **change)
-  assert task.made_of([other]) != task.made_of([RECORD])
+  for row, is_reused in ((ROW, False), (ROW, True), ({**ROW, **change}, False)):
+    data = setups.encode(task, [row], tmp_path)
+    assert data.records.is_reused == is_reused
 
 
-def write_lengths(path, lengths):
-  """Writes a record per row of lengths; its first id is the row's number."""
-  with records.open_records([str(path)]) as writer:
-    for number, row in enumerate(lengths):
-      masks = [[1] * length + [0] * (16 - length) for length in row]
-      ids = [[number + 1] * length + [0] * (16 - length) for length in row]
-      ints = {
-        "input_ids": sum(ids, []),
-        "input_mask": sum(masks, []),
-        "segment_ids": sum(masks, []),
-        "label_ids": [0],
-        "is_real_example": [1],
-      }
-      writer.write(records.encode_example(ints, {}))
-  return input_pipeline.open_records(str(path))
+def encode_lengths(folder, tokenizer, lengths):
+  """Encodes a row for each row of lengths, which are those of its choices."""
+  rows = [
+    {"context": "the", "choices": [" ".join(["of"] * (n - 4)) for n in row]}
+    for row in lengths
+  ]
+  return setups.encode(make_task(tokenizer, 16), rows, folder, "train")
 
 
 def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
-  lengths = [(3, 8), (5, 2), (2, 9), (1, 1), (7, 7)]
-  files = write_lengths(tmp_path / "a", lengths)
-  task = make_task(tokenizer, 16)
-  task.num_choices["train"] = 2
-  batches = input_pipeline.finite_dataset(files, task.spec("train"), 2, 500)
-  uncut, cut = list(batches), list(task.finish(batches))
+  lengths = [(5, 8), (7, 5), (5, 9), (6, 6), (7, 7)]
+  data = encode_lengths(tmp_path, tokenizer, lengths)
+  uncut, cut = list(setups.read(data)), list(data.evaluation(2))
   assert [b["input_ids"].shape.as_list() for b in cut] == [
     [2, 2, 8],
     [2, 2, 9],
     [1, 2, 7],
   ]
-  for full, part in zip(uncut, cut):
+  for i, part in enumerate(cut):
     width = part["input_ids"].shape[-1]
     for name in ("input_ids", "input_mask", "segment_ids"):
-      np.testing.assert_array_equal(part[name], full[name][..., :width])
-      assert not full[name].numpy()[..., width:].any()
+      full = np.stack([row[name] for row in uncut[2 * i : 2 * i + 2]])
+      np.testing.assert_array_equal(part[name], full[..., :width])
+      assert not full[..., width:].any()
 
 
 def test_examples_with_longest_choices_of_similar_length_share_a_batch(
@@ -344,15 +328,12 @@ def test_examples_with_longest_choices_of_similar_length_share_a_batch(
 ):
   # Sorted by the sum of the lengths, the second kind would stand between the
   # others and share batches with them.
-  lengths = [(5, 1, 1)] * 5 + [(12, 1, 1)] * 6 + [(8, 8, 8)] * 5
-  files = write_lengths(tmp_path / "a", lengths)
-  task = make_task(tokenizer, 16)
-  task.num_choices["train"] = 3
-  batches = task.finish(
-    input_pipeline.training_dataset(
-      files, task.spec("train"), 2, 1, 0, 500, group_by_length=True
-    )
+  lengths = [(8, 5, 5)] * 5 + [(16, 5, 5)] * 6 + [(11, 11, 11)] * 5
+  data = encode_lengths(tmp_path, tokenizer, lengths)
+  train = training_config.TrainConfig(
+    output_dir="", train_batch_size=2, num_train_steps=1, num_warmup_steps=0
   )
+  batches = data.training(train, 0, group_by_length=True)
   # A window of 50 batches has 100 examples, more than 6 of the 16.
   widths = [b["input_ids"].shape[-1] for b in batches.take(50)]
   assert len(set(widths)) == 3
@@ -409,12 +390,22 @@ def test_a_score_is_the_product_of_the_vector_and_the_pooled_output(
 def test_predictions_name_choices_like_the_labels(
   tokenizer, tmp_path, label_type, label
 ):
-  columns = {"choice_columns": ("ends",), "label_type": label_type}
-  task = make_task(tokenizer, 16, task_name="jsonl", **columns)
-  example = ChoiceExample("test-0", "é", "q", ("one", "two"))
-  rows = task.rows(np.float32([[0, 80]]), {"input_ids": np.zeros([1, 2, 16])})
-  assert [a["choice"] for a in task.answers([example], rows)] == [1]
-  task.write_predictions(str(tmp_path), [example], rows)
+  columns = {"choice_columns": ("ends",), "question_column": "q"}
+  task = make_task(
+    tokenizer,
+    16,
+    task_name="jsonl",
+    data_dir=str(tmp_path),
+    label_type=label_type,
+    **columns,
+  )
+  cells = {"context": "é", "q": "q", "ends": ["one", "two"]}
+  (tmp_path / "test.jsonl").write_text(json.dumps(cells))
+  (row,) = task.read("test")
+  outputs = base.split_outputs(np.float32([[0, 80]]))
+  answers = list(base.answer_rows(task, [row], outputs))
+  assert [answer["choice"] for answer in answers] == [1]
+  task.write_predictions(str(tmp_path), [row], answers)
   (line,) = (tmp_path / "predictions.jsonl").read_text().splitlines()
   first = '{"id": "test-0", "text": "é", "text_b": "q two", "label": '
   assert line.startswith(f'{first}{json.dumps(label)}, "probabilities": [')
