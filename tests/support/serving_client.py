@@ -25,7 +25,7 @@ class Running:
   def __init__(self, predictor, sockets=(), **config):
     self._stopped = None
     self._loop = None
-    is_one = hasattr(predictor, "answerers")
+    is_one = hasattr(predictor, "tasks")
     models = {"model": predictor} if is_one else predictor
     urls = queue.Queue()
 
