@@ -81,12 +81,6 @@ class BertConfig:
     """
     if "vocab_size" not in json_object:
       raise ValueError("a BERT config needs the key vocab_size.")
-    if json_object.get("bilstm"):
-      raise ValueError(
-        "the key bilstm says that the model has a BiLSTM between BERT and its "
-        "head. To start from its encoder, remove the key from a copy of the "
-        "file and set `encoder_only`."
-      )
     names = {*cls.original_keys(), _DIRECTION}
     known = {k: v for k, v in json_object.items() if k in names}
     unknown = {k: v for k, v in json_object.items() if k not in names}
@@ -102,7 +96,13 @@ class BertConfig:
       ValueError: if the file is not a JSON object, vocab_size is missing, a
         value is out of range, or it is another model of Hugging Face.
     """
-    json_object = json_files.read_object(json_file)
+    return cls.from_json_object(json_files.read_object(json_file), json_file)
+
+  @classmethod
+  def from_json_object(
+    cls, json_object: Mapping[str, Any], json_file: str
+  ) -> "BertConfig":
+    """Returns the config in the content of a file; see `from_json_file`."""
     if hugging_face.is_config(json_object):
       json_files.check(json_object, hugging_face.Config, json_file)
       names = cls.original_keys()

@@ -78,13 +78,6 @@ def test_files_have_the_key_only_for_one_direction(tmp_path):
     modeling.BertModel(config("left"))
 
 
-def test_a_model_with_a_bilstm_of_an_earlier_version_is_refused(tmp_path):
-  path = tmp_path / "bert_config.json"
-  path.write_text(json.dumps({**config("both").to_dict(), "bilstm": True}))
-  with pytest.raises(ValueError, match="bilstm.*`encoder_only`"):
-    modeling.BertConfig.from_json_file(str(path))
-
-
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory):
   """Returns the folder of a left-to-right classifier."""

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import model_folder, modeling
-from bert_tf.export import config as export_config
-from bert_tf.export import export, saved_models
+from bert_tf import modeling
+from bert_tf.export import saved_models
 from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import answerers, loaded_model
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.kernels import backend
 from bert_tf.model_folder import run_info
+from bert_tf.tasks import config as task_config
 from bert_tf.tasks import prediction
 from bert_tf.training import progress
 
@@ -82,15 +82,20 @@ class FeatureExtractor:
   ) -> None:
     backend.check_tensorflow()
     # Whether `encode` uses the length that the model's folder gives.
-    self._takes_saved_length = False
+    takes_saved_length = False
     if isinstance(config, str | os.PathLike):
       path = os.fspath(config)
       config = configs.ExtractionConfig(init_checkpoint=path, layers=(-1,))
-      self._takes_saved_length = "max_seq_length" not in settings
+      takes_saved_length = "max_seq_length" not in settings
     self.config = config = dataclasses.replace(config, **settings)
-    self._files = files = config.read()
+    self._files = files = config.open(
+      task="encoder",
+      do_lower_case=config.do_lower_case,
+      max_seq_length=None if takes_saved_length else config.max_seq_length,
+      pooling=None if config.pooling == "none" else config.pooling,
+    )
     files.needed_vocab()
-    self.bert_config = files.bert_config
+    self.bert_config = files.config
     self.bert_config.check_lengths(config.max_seq_length, files.config_file)
     num_layers = self.bert_config.num_hidden_layers
     for index in config.layers:
@@ -99,11 +104,10 @@ class FeatureExtractor:
           f"there is no layer {index}: {files.config_file} has {num_layers} "
           "layers."
         )
-    tokenizer = model_folder.load_tokenizer(files, config.do_lower_case)
     model = modeling.BertModel(
       self.bert_config.without_random_values(), config.use_one_hot_embeddings
     )
-    model_folder.load(files, model, required="")
+    files.load(model, required="")
     named = saved_models.NamedModel(
       model, self.bert_config.max_position_embeddings
     )
@@ -118,24 +122,13 @@ class FeatureExtractor:
     self._compute = loaded_model.wrap_function(
       saved_models.ids_function(vectors)
     )
-    info = run_info.RunInfo(task="encoder", settings=config)
-    self._answerer = answerers.VectorAnswerer(tokenizer, info)
+    lengths = task_config.EncoderSettings(max_seq_length=config.max_seq_length)
+    info = run_info.RunInfo(task="encoder", settings=lengths)
+    self._answerer = answerers.VectorAnswerer(files.tokenizer, info)
 
   @functools.cached_property
   def _vector_answerer(self) -> answerers.VectorAnswerer:
-    pooling = self.config.pooling
-    config = export_config.ModelConfig(
-      init_checkpoint=self.config.init_checkpoint,
-      do_lower_case=self.config.do_lower_case,
-      pooling=None if pooling == "none" else pooling,
-    )
-    info, tokenizer = export.describe(self._files, "encoder", config)
-    assert tokenizer is not None
-    if not self._takes_saved_length:
-      length = self.config.max_seq_length
-      settings = dataclasses.replace(info.settings, max_seq_length=length)
-      info = dataclasses.replace(info, settings=settings)
-    return answerers.VectorAnswerer(tokenizer, info)
+    return answerers.VectorAnswerer(self._files.tokenizer, self._files.info)
 
   def encode(self, texts: Any, normalize: bool | None = None) -> np.ndarray:
     """Computes one vector for each text, as the server's /v1/embeddings does.

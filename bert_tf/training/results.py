@@ -52,17 +52,14 @@ def add_command(
     for command in run_info.read_commands(output_dir)
     if command.get("settings", {}).get("do_train")
   ]
-  # Older versions did not write `resumes`; then the first training counts.
-  began = [c for c in trained if c.get("resumes") is False][-1:] or trained[:1]
+  began = [c for c in trained if not c.get("resumes")][-1:]
   if resumes and began:
-    now = {"train_data": (train_data, ""), **settings.decisive(config)}
+    now = {"train_data": train_data, **settings.decisive(config)}
     now = json.loads(json_files.encode(now, default=str))
     then = {**began[0], **began[0]["settings"]}
     differing = []
-    for name, (value, default) in now.items():
+    for name, value in now.items():
       before = then.get(name, value)
-      if before is None:  # Older versions wrote None for some defaults.
-        before = default
       if before != value:
         differing.append(f"`{name}={before}`, now {value}")
     if differing:

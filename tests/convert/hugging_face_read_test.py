@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, heads
-from bert_tf.convert import convert, pretrained
+from bert_tf.convert import convert
 from bert_tf.formats import hugging_face
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import interop_models, runs
 
 
 def to_original(folder, tmp_path):
   """Converts a model. Returns the summary and a reader of the checkpoint."""
   output = str(tmp_path / "out" / "bert_model.ckpt")
-  source = pretrained.ModelSource(str(folder))
+  source = ModelFolder.open(str(folder))
   converted = convert.convert(source, "hf", output, "original")
   return converted, checkpoints.CheckpointReader(output)
 
