@@ -6,13 +6,11 @@ Does not import TensorFlow.
 import dataclasses
 import math
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from bert_tf import settings
 from bert_tf.corpora import sentences, text_config
 from bert_tf.data import vocabulary
-from bert_tf.model_folder import letter_case
 from bert_tf.tasks import pretraining_config
 from bert_tf.training import config as training_config
 
@@ -88,15 +86,12 @@ _NUM_RESERVED = len(
 _NEW_MODEL = ("size", "vocab_size", "initial_values")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class InitialModel:
-  """What the pipeline reads from the files of a model to continue."""
+  """The model to continue."""
 
-  weights: str  # Path, as `model_folder.read` finds it.
-  bert_config: Mapping[str, Any]  # Content of bert_config.json.
-  vocab_file: str
+  files: Any  # A ModelFolder with a vocabulary.
   size: Size
-  case: letter_case.Case
 
 
 # Languages with thousands of characters: Chinese ones, Japanese and Korean.
@@ -270,14 +265,14 @@ class PipelineConfig(text_config.PydocConfig):
   def bert_config(self, vocab_size: int) -> dict[str, Any]:
     """The content of bert_config.json; vocab_size is that of a new model."""
     if self.initial_model:
-      return dict(self.initial_model.bert_config)
+      return self.initial_model.files.config.to_dict()
     return self.model_size.bert_config(vocab_size, self.max_seq_length)
 
   @property
   def is_lower_case(self) -> bool:
     """Whether text is lower-cased and, unless strip_accents, loses accents."""
     model = self.initial_model
-    lower = model.case.do_lower_case if model else self.do_lower_case
+    lower = model.files.case.do_lower_case if model else self.do_lower_case
     if lower is None:
       return not _is_listed(self.reading.language, _MARKS_ARE_LETTERS)
     return lower
@@ -286,7 +281,7 @@ class PipelineConfig(text_config.PydocConfig):
   def strip_accents(self) -> bool | None:
     """Whether accents are dropped; None for is_lower_case."""
     model = self.initial_model
-    return model.case.strip_accents if model else None
+    return model.files.case.strip_accents if model else None
 
   @property
   def has_many_characters(self) -> bool:

@@ -14,7 +14,6 @@ from absl import logging
 from bert_tf import (
   checkpoints,
   heads,
-  model_folder,
   modeling,
   tokenization,
 )
@@ -25,7 +24,8 @@ from bert_tf.export import export
 from bert_tf.files import atomic, errors, paths, shard_files, text_lines
 from bert_tf.formats import tokenizer_files
 from bert_tf.inference import sentence_scorer
-from bert_tf.model_folder import letter_case, run_info
+from bert_tf.model_folder import run_info, weights
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import pretraining, pretraining_config
@@ -113,47 +113,39 @@ def read_model(
   """
   if not config.model:
     return config
-  files = model_folder.read(config.model)
+  files = ModelFolder.open(config.model, do_lower_case=config.do_lower_case)
   if os.path.realpath(config.output_dir) == os.path.realpath(files.folder):
     raise ValueError(
       f"`output_dir` {config.output_dir} is the folder of the model itself."
     )
-  files.bert_config.check_lengths(config.max_seq_length, files.config_file)
-  files.bert_config.check_bidirectional(files.config_file)
-  user = letter_case.Case(config.do_lower_case)
-  saved = files.run.settings if files.run else None
-  case = letter_case.resolve(user, saved, files.needed_vocab())
-  names = files.reader.shapes.keys() - files.reader.untrained
+  files.config.check_lengths(config.max_seq_length, files.config_file)
+  files.config.check_bidirectional(files.config_file)
+  assert files.reader
+  names = files.shapes.keys() - files.reader.untrained
   if any(name not in names for name in heads.MASKED_LM.shapes):
     logging.warning(
       "%s has no masked-LM head, so this head starts from random values.",
       config.model,
     )
-  bert_config = files.bert_config.to_dict()
   size = pipeline_config.Size(
-    num_hidden_layers=bert_config["num_hidden_layers"],
-    hidden_size=bert_config["hidden_size"],
+    num_hidden_layers=files.config.num_hidden_layers,
+    hidden_size=files.config.hidden_size,
     train_batch_size=32,
     # A fifth of the rate that made models of width 768; see Size for others.
-    learning_rate=2e-5 * 768 / bert_config["hidden_size"],
-    vocab_size=len(files.load_vocab()),
-    dropout=bert_config["hidden_dropout_prob"],
+    learning_rate=2e-5 * 768 / files.config.hidden_size,
+    vocab_size=len(files.vocab),
+    dropout=files.config.hidden_dropout_prob,
     no_nsp=any(n not in names for n in heads.NEXT_SENTENCE.shapes),
   )
-  initial_model = pipeline_config.InitialModel(
-    weights=files.weights,
-    bert_config=bert_config,
-    vocab_file=files.needed_vocab(),
-    size=size,
-    case=case,
-  )
+  initial_model = pipeline_config.InitialModel(files, size)
   return dataclasses.replace(config, initial_model=initial_model)
 
 
 def _settings(
   config: pipeline_config.PipelineConfig, inputs: Sequence[sources.InputFile]
 ) -> dict[str, Any]:
-  settings = json.loads(json.dumps(dataclasses.asdict(config)))
+  shown = dataclasses.replace(config, initial_model=None)
+  settings = json.loads(json.dumps(dataclasses.asdict(shown)))
   settings["text"] = [
     [os.path.basename(s.path), paths.sha256(s.path)] for s in inputs
   ]
@@ -161,7 +153,7 @@ def _settings(
   settings["size"] = config.size_name
   if config.initial_model:
     # The folder may move, but not change.
-    model = model_folder.hash_weights(config.initial_model.weights)
+    model = weights.hash_weights(config.initial_model.files.weights)
     settings["model"] = f"{card.model_name(config)} {model[:16]}"
   return {name: v for name, v in settings.items() if name not in _MAY_CHANGE}
 
@@ -228,8 +220,8 @@ def _make_data(
   )
   vocab_file = config.file("vocab.txt")
   if not paths.exists(vocab_file):
-    if config.initial_model:
-      content = tokenizer_files.read_vocab(config.initial_model.vocab_file)
+    if model := config.initial_model:
+      content = tokenizer_files.read_vocab(model.files.vocab_file)
       atomic.write_bytes(vocab_file, content)
     else:
       logging.info("Learning the vocabulary.")
@@ -285,7 +277,7 @@ def _train(
       no_nsp=size.no_nsp,
       initial_values=size.initial_values,
       train=training_config.PretrainingTrainConfig(
-        init_checkpoint=model.weights if model else None,
+        init_checkpoint=model.files.weights if model else None,
         output_dir=config.output_dir,
         train_batch_size=size.train_batch_size,
         learning_rate=size.learning_rate,

@@ -6,15 +6,15 @@ writes the results. A base.Task supplies the rest.
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 from absl import logging
 
-from bert_tf import checkpoints, heads, modeling, settings, tokenization
-from bert_tf.model_folder import letter_case, run_folder, run_info
+from bert_tf import checkpoints, heads
+from bert_tf.model_folder import run_folder, run_info
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.tasks import base, registry, start_model
 from bert_tf.tasks import class_weights as class_weights_lib
 from bert_tf.tasks import run as run_lib
@@ -77,36 +77,28 @@ def load(config: base.Config) -> base.Setup[base.Config]:
       "There is nothing to do. Set `do_train`, `do_eval` or `do_predict`."
     )
   folder = run_folder.RunFolder(config.train.output_dir, config.task)
-  start = start_model.StartModel(
-    config.train.init_checkpoint, config.train.lora_adapter
+  model = ModelFolder.open_start(
+    config.train.init_checkpoint,
+    folder,
+    bert_config_file=config.bert_config_file,
+    vocab_file=config.vocab_file,
   )
-  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
-  # Settings that the user does not give are those of the resumed run; else
-  # those of the run that trained init_checkpoint, if it had the same task.
-  run, where = folder.info, os.path.join(folder.path, run_info.RUN_FILE)
-  if not run:
-    run, where = start.run, start.path or ""
-  case = letter_case.resolve(config, run and run.settings, config.vocab_file)
-  config = dataclasses.replace(config, **dataclasses.asdict(case))
-  saved = None
-  if run and run.task == config.task:
-    saved = {**vars(run.training), **vars(run.settings)}
-  config = settings.resolve(config, saved, where)
-  assert config.do_lower_case is not None and config.max_seq_length is not None
-  tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
-  tokenization.validate_case_matches_checkpoint(
-    config.do_lower_case, config.train.init_checkpoint
+  config = model.resolve(config, config.task, folder)
+  train = dataclasses.replace(config.train, init_checkpoint=model.weights)
+  config = dataclasses.replace(
+    config,
+    bert_config_file=model.config_file,
+    vocab_file=model.needed_vocab(),
+    train=train,
   )
-  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
-  if (config.train.freeze_layers or 0) > bert_config.num_hidden_layers:
+  if (train.freeze_layers or 0) > model.config.num_hidden_layers:
     raise ValueError(
-      f"freeze_layers {config.train.freeze_layers} exceeds num_hidden_layers "
-      f"{bert_config.num_hidden_layers} of {config.bert_config_file}. Lower it."
+      f"freeze_layers {train.freeze_layers} exceeds num_hidden_layers "
+      f"{model.config.num_hidden_layers} of {model.config_file}. Lower it."
     )
-  bert_config.check_vocab(
-    len(tokenizer.vocab), config.vocab_file, config.bert_config_file
-  )
-  return base.Setup(config, bert_config, tokenizer, folder, start)
+  tokenizer = model.make_tokenizer(config)
+  start = start_model.StartModel(model, train.lora_adapter)
+  return base.Setup(config, model.config, tokenizer, folder, start)
 
 
 def run_on_splits(
@@ -180,7 +172,7 @@ def _describe(
     examples=dataclasses.replace(earlier.examples, **examples),
     scores=earlier.scores,
   )
-  folder.prepare(info, setup.bert_config, config.vocab_file)
+  folder.prepare(info, setup.start.model)
   if dev and info.examples.shown and folder.is_writable:
     logging.info(
       f"run.json keeps {len(info.examples.shown)} dev texts as examples for "

@@ -26,6 +26,7 @@ from bert_tf.data import (
   pretraining_shards,
 )
 from bert_tf.model_folder import letter_case, run_folder, run_info
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.tasks import pretraining_config, pretraining_start
 from bert_tf.tasks import run as run_lib
 from bert_tf.tensor import Tensor
@@ -52,22 +53,22 @@ InitialValues = Callable[..., None]
 
 def mask(
   config: pretraining_config.PretrainingConfig,
-  bert_config: modeling.BertConfig,
+  model: ModelFolder,
   records: pretraining_records.PretrainingRecords,
 ) -> pretraining_records.PretrainingRecords:
   """Lets records be masked while they are read, unless they are already."""
-  bert_config.check_bidirectional(config.bert_config_file)
-  records.check(bert_config.vocab_size)
+  model.config.check_bidirectional(model.config_file)
+  records.check(model.config.vocab_size)
   if records.record_format.is_masked:
     return records
-  if not config.vocab_file:
+  if not model.vocab_file:
     raise ValueError(
       f"{records.files.paths[0]} holds unmasked records. Set `vocab_file` to "
       "their vocabulary, so that they can be masked."
     )
-  vocab = tokenization.load_vocab(config.vocab_file)
-  masking.check_special_tokens(vocab, config.vocab_file)
-  records.check_begins(vocab[tokenization.CLS], config.vocab_file)
+  vocab = model.vocab
+  masking.check_special_tokens(vocab, model.vocab_file)
+  records.check_begins(vocab[tokenization.CLS], model.vocab_file)
   masker = dynamic_masking.DynamicMasker(
     settings.extract(config, masking.MaskingConfig), vocab, config.train.seed
   )
@@ -92,7 +93,19 @@ def run(
       output_dir do not fit together.
   """
   folder = run_folder.RunFolder(config.train.output_dir, "pretraining")
-  bert_config = check(config)
+  model = ModelFolder.open_start(
+    config.train.init_checkpoint,
+    folder,
+    bert_config_file=config.bert_config_file,
+    vocab_file=config.vocab_file,
+  )
+  config = dataclasses.replace(
+    config,
+    bert_config_file=model.config_file,
+    vocab_file=model.vocab_file,
+    train=dataclasses.replace(config.train, init_checkpoint=model.weights),
+  )
+  check(config, model)
 
   def opened(patterns: str) -> pretraining_records.PretrainingRecords:
     # The format is that of the first record, with the config's sizes.
@@ -104,7 +117,7 @@ def run(
       changes["max_predictions_per_seq"] = config.max_predictions_per_seq
     record_format = dataclasses.replace(record_format, **changes)
     read_records = pretraining_records.PretrainingRecords(files, record_format)
-    return label(config, bert_config, read_records)
+    return label(config, model, read_records)
 
   # Opening records reads them completely, so only needed files are opened.
   read = evaluated = None
@@ -128,21 +141,20 @@ def run(
           "`mask=False`."
         )
   if not config.do_train and not folder.is_begun:
-    start = config.train.init_checkpoint
-    known = checkpoints.CheckpointReader(start).shapes if start else ()
-    if lacking := [n for n in heads.MASKED_LM.shapes if n not in known]:
+    names = heads.MASKED_LM.shapes
+    if lacking := [name for name in names if name not in model.shapes]:
       raise ValueError(
-        f"There is no trained model, since {start or folder.path} has no "
-        f"{lacking[0]}. Set `do_train`, or set `init_checkpoint` to a trained "
-        "model."
+        f"There is no trained model, since {model.weights or folder.path} has "
+        f"no {lacking[0]}. Set `do_train`, or set `init_checkpoint` to a "
+        "trained model."
       )
   with folder.exclusive(config.do_train) as folder:
-    return _run(config, bert_config, folder, records, evaluated, set_values)
+    return _run(config, model, folder, records, evaluated, set_values)
 
 
 def _run(
   config: pretraining_config.PretrainingConfig,
-  bert_config: modeling.BertConfig,
+  model: ModelFolder,
   folder: run_folder.RunFolder,
   records: pretraining_records.PretrainingRecords,
   evaluated: pretraining_records.PretrainingRecords | None,
@@ -168,7 +180,7 @@ def _run(
       ),
     ),
   )
-  folder.prepare(info, bert_config, config.vocab_file)
+  folder.prepare(info, model)
   train = dataclasses.replace(
     config.train, best_metric=config.train.best_metric or _RESULTS[0]
   )
@@ -177,10 +189,10 @@ def _run(
     dataclasses.replace(config, train=train),
     f"{records.files.num_records} records",
   )
-  runner = build_estimator(bert_config, train, config.no_nsp)
-  data = {"train": _make_data(config, bert_config, records)}
+  runner = build_estimator(model.config, train, config.no_nsp)
+  data = {"train": _make_data(config, model.config, records)}
   if evaluated:
-    data["dev"] = _make_data(config, bert_config, evaluated)
+    data["dev"] = _make_data(config, model.config, evaluated)
   if config.do_train:
     num_records = records.files.num_records
     work = f"{train.train_seconds / 60:g} min"
@@ -297,24 +309,22 @@ class PretrainingObjective:
 
 
 def check(
-  config: pretraining_config.PretrainingConfig,
-) -> modeling.BertConfig:
-  """Checks the settings; returns the config of the model."""
-  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
+  config: pretraining_config.PretrainingConfig, model: ModelFolder
+) -> None:
+  """Raises ValueError if the settings do not fit together or the model."""
   if not config.do_train and not config.do_eval:
     raise ValueError("There is nothing to do. Set `do_train` or `do_eval`.")
   config.train.check_best_metric(
     [n for n in _RESULTS if not (config.no_nsp and "sentence" in n)]
   )
-  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
+  model.config.check_lengths(config.max_seq_length, model.config_file)
   if config.max_predictions_per_seq > config.max_seq_length:
     raise ValueError(
       f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
       f"max_seq_length {config.max_seq_length}. Lower it."
     )
-  if config.vocab_file:
-    size = len(tokenization.load_vocab(config.vocab_file))
-    bert_config.check_vocab(size, config.vocab_file, config.bert_config_file)
+  if model.vocab_file:
+    _ = model.vocab  # Raises ValueError if it does not fit the config.
   if config.do_train:
     train = config.train
     is_random = config.initial_values == pretraining_config.RANDOM
@@ -329,4 +339,3 @@ def check(
         f"num_warmup_steps {train.num_warmup_steps} is not below "
         f"num_train_steps {steps}, so the learning rate only rises."
       )
-  return bert_config

@@ -20,7 +20,9 @@ class PretrainingConfig(masking.MaskingConfig):
 
   do_predict: ClassVar[bool] = False
 
-  bert_config_file: str  # Its flag is made by cli/model_flags.py.
+  # Its flag is made by cli/model_flags.py. Without one and without
+  # init_checkpoint, the config in output_dir counts.
+  bert_config_file: str | None = None
   input_file: str = settings.data(
     help="The TFRecord files or globs, comma-separated.",
     original=True,

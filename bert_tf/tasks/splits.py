@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -134,9 +134,6 @@ def encode(
     numbers = errors.join_names([str(i + 1) for i in empty], 5)
     logging.warning(f"{split.source}: a text is empty in example {numbers}.")
 
-  spec, vocab_size = _find_spec(task, split), setup.bert_config.vocab_size
-  train = setup.config.train
-
   def cut_padding(batches: tf.data.Dataset) -> tf.data.Dataset:
     if task.width:
       return batches
@@ -144,11 +141,24 @@ def encode(
       batches,
       task.max_seq_length,
       task.position_features,
-      compilation.compiles_each_width(train.use_xla),
+      compilation.compiles_each_width(setup.config.train.use_xla),
     )
 
+  return make_data(setup, split, files, _find_spec(task, split), cut_padding)
+
+
+def make_data(
+  setup: base.Setup,
+  split: Split,
+  files: input_pipeline.RecordFiles,
+  spec: input_pipeline.Spec,
+  finish: Callable[[tf.data.Dataset], tf.data.Dataset],
+) -> run.Data:
+  """Returns the data of records; `finish` makes the model's input of batches."""
+  train, vocab_size = setup.config.train, setup.bert_config.vocab_size
+
   def training(steps_done: int) -> tf.data.Dataset:
-    return cut_padding(
+    return finish(
       input_pipeline.training_dataset(
         files,
         spec,
@@ -161,7 +171,7 @@ def encode(
     )
 
   def evaluation(batch_size: int) -> tf.data.Dataset:
-    return cut_padding(
+    return finish(
       input_pipeline.finite_dataset(files, spec, batch_size, vocab_size)
     )
 
