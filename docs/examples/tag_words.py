@@ -9,11 +9,9 @@ import json
 import numpy as np
 
 from bert_tf import heads, losses, settings
-from bert_tf.data import input_pipeline
 from bert_tf.files import text_lines
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import base, config, fine_tuning, prediction, registry
-from bert_tf.training import objective
+from bert_tf.tasks import base, config, registry
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,77 +31,67 @@ class TagModel(heads.TokenModel):
   task = TagConfig.task
 
 
-def tag_loss(logits, features):
-  """Returns the binary cross entropy of the labels as (sum, weight)."""
-  label_ids, kind = features["label_ids"], run_info.MULTILABEL
-  values = losses.per_example_loss(logits, label_ids, kind)  # [B, F]
-  return {"token_loss": losses.token_sums(values, features)}
+class TagTask(base.Task):
+  """Reads rows, makes the model's input of them, and answers and scores."""
 
+  name = TagConfig.task
+  metrics = ("micro_f1", "eval_loss", "loss")
+  position_features = ("label_ids", "label_mask")
 
-class TagAnswerer(prediction.Answerer):
-  """Makes the model's input of a text, and labels of its logits."""
+  def read(self, split):
+    """Returns the rows of a file, a JSON object in each line."""
+    path = self.files[split].path
+    rows = [json.loads(line) for line in text_lines.read_lines(path)]
+    for number, row in enumerate(rows, 1):
+      row["text"] = " ".join(row["words"])
+      if len(row["text"].split()) != len(row.get("labels", row["words"])):
+        raise ValueError(f"{path}:{number}: give each word a list of labels.")
+      row["label"] = row.pop("labels", None)
+    return rows
 
-  def prepare(self, row):
+  def preprocess(self, rows):
     """Keeps the words, and the position of each one's first word piece."""
-    words, ids, starts = row["text"].split(), [], []
-    for word in words:
-      starts.append(len(ids) + 1)  # [CLS] is at position 0.
-      ids += self.tokenize(word) or [self.tokenizer.vocab["[UNK]"]]
-    state = words, [i for i in starts if i < self.max_seq_length - 1]
-    return prediction.Prepared([self.pack(ids)], state, self.is_cut(ids))
+    for row in rows:
+      words, ids, starts = row["text"].split(), [], []
+      for word in words:
+        starts.append(len(ids) + 1)  # [CLS] is at position 0.
+        ids += self.tokenize(word) or [self.tokenizer.vocab["[UNK]"]]
+      state = words, [i for i in starts if i < self.max_seq_length - 1]
+      yield base.Inputs([self.pack(ids)], state, is_cut=self.is_cut(ids))
 
-  def answer(self, prepared, outputs):
+  def targets(self, row, inputs):
+    """Yields the labels, C numbers for each position, and the positions."""
+    names, (_, starts) = self.labels.labels, inputs.state
+    label_ids = np.zeros((self.max_seq_length, len(names)), int)
+    label_mask = np.zeros(self.max_seq_length, int)
+    label_mask[starts] = 1
+    for start, labels in zip(starts, row["label"] or ()):
+      label_ids[start] = [name in labels for name in names]
+    yield {"label_ids": label_ids, "label_mask": label_mask}
+
+  def weights(self, features, training):
+    return losses.token_weights(features)
+
+  def compute_sums(self, outputs, features, training):
+    """Returns the binary cross entropy of the labels as (sum, weight)."""
+    label_ids, kind = features["label_ids"], run_info.MULTILABEL
+    values = losses.per_example_loss(outputs, label_ids, kind)  # [B, F]
+    sums = {"token_loss": losses.token_sums(values, features)}
+    return sums, sums
+
+  def postprocess(self, inputs, outputs):
     """Returns the labels of each word that are more probable than not."""
-    words, starts = prepared.state
-    names = np.array(self.info.labels.labels)
+    words, starts = inputs.state
+    names = np.array(self.labels.labels)
     found = [names[row > 0].tolist() for row in outputs[0]["logits"][starts]]
     found += [[]] * (len(words) - len(found))  # The text was cut before them.
     return {"words": words, "labels": found}
 
-
-class TagTask(base.Task):
-  """Reads examples, encodes their labels, and scores predictions."""
-
-  model = TagModel
-  label_features = ("label_ids", "label_mask")
-  result_names = ("micro_f1", "eval_loss", "loss")
-
-  def read(self, split, path):
-    """Returns the examples of a file, a JSON object in each line."""
-    examples = [json.loads(line) for line in text_lines.read_lines(path)]
-    for number, e in enumerate(examples, 1):
-      if len(" ".join(e["words"]).split()) != len(e.get("labels", e["words"])):
-        raise ValueError(f"{path}:{number}: give each word a list of labels.")
-    return examples
-
-  def inputs_and_answer(self, example):
-    return {"text": " ".join(example["words"])}, example.get("labels")
-
-  def label_values(self, example, prepared):
-    """Returns the labels, C numbers for each position, and the positions."""
-    names, (_, starts) = self.label_spec.labels, prepared.state
-    label_ids = np.zeros((self.max_seq_length, len(names)), int)
-    label_mask = np.zeros(self.max_seq_length, int)
-    label_mask[starts] = 1
-    for start, labels in zip(starts, example.get("labels", ())):
-      label_ids[start] = [name in labels for name in names]
-    return {"label_ids": label_ids.ravel(), "label_mask": label_mask}
-
-  def spec(self, split):
-    size, num_labels = self.max_seq_length, self.label_spec.num_outputs
-    return input_pipeline.inputs_spec(size) | {
-      "label_ids": input_pipeline.int_feature(size, num_labels),
-      "label_mask": input_pipeline.int_feature(size),
-    }
-
-  def objective(self):
-    return objective.Objective(tag_loss, losses.token_weights, tag_loss)
-
-  def scores(self, data, rows):
+  def score(self, rows, answers):
     """Returns the F1 of the labels of all words."""
     num_common = num_all = 0
-    for example, answer in zip(data, self.answers(data, rows)):
-      for gold, found in zip(example["labels"], answer["labels"]):
+    for row, answer in zip(rows, answers):
+      for gold, found in zip(row["label"], answer["labels"]):
         num_common += len({*gold} & {*found})
         num_all += len(gold) + len(found)
     return {"micro_f1": 2 * num_common / max(1, num_all)}
@@ -112,11 +100,10 @@ class TagTask(base.Task):
 TASK = registry.TaskSpec(
   name=TagConfig.task,
   model=TagModel,
-  answerer=TagAnswerer,
+  task=TagTask,
   label_defaults=(TagConfig.task, run_info.MULTILABEL),
   command="tag-words",
   config=TagConfig,
-  run=lambda config: fine_tuning.run(config, TagTask),
   help=__doc__,
 )
 registry.register(TASK)

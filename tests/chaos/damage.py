@@ -120,7 +120,7 @@ def _read_run(folder: pathlib.Path) -> _Content:
   names = sorted(files.reader.shapes)
   weights = {name: files.reader.get(name).tobytes() for name in names}
   vocab, config = files.load_vocab(), files.bert_config
-  return weights, (vocab, vars(config), files.run and files.run.label_spec)
+  return weights, (vocab, vars(config), files.run and files.run.labels)
 
 
 def _read_hf(folder: pathlib.Path) -> _Content:
