@@ -268,7 +268,7 @@ def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
   "sizes,expected",
   [
     ((67, 1, 64), "doc_stride 1 must be from 1 to 0, the room"),
-    ((384, 0, 64), "doc_stride 0 must be from 1 to 317"),
+    ((384, 0, 64), "doc_stride 0 must be at least 1"),
     (
       (384, 318, 64),
       "doc_stride 318 must be from 1 to 317, the room that max_seq",
