@@ -72,7 +72,7 @@ class BertConfig:
   max_position_embeddings: Annotated[int, _from(1, 10**7)] = 512
   type_vocab_size: Annotated[int, _from(1, 10**6)] = 16
   initializer_range: Annotated[float, _from(0, 100)] = 0.02
-  attention_direction: str = model_inputs.BOTH
+  attention_direction: model_inputs.Direction = "both"
   # As in tf.contrib.layers.layer_norm, which the original calls.
   layer_norm_eps: Annotated[float, _from(0, 1)] = 1e-12
   unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -124,17 +124,24 @@ class BertConfig:
 
     BertModel calls this; a config itself may have any values.
     """
-    if self.attention_direction not in model_inputs.DIRECTIONS:
-      raise ValueError(
-        f"attention_direction is {self.attention_direction!r}, not one of "
-        f"{', '.join(model_inputs.DIRECTIONS)}."
-      )
     if self.hidden_size % self.num_attention_heads:
       raise ValueError(
         f"hidden_size {self.hidden_size} is not a multiple of "
         f"num_attention_heads {self.num_attention_heads}."
       )
     activations.get_activation(self.hidden_act)
+
+  def check_bidirectional(self, path: str) -> None:
+    """Raises ValueError if a position of this model sees one side only.
+
+    Such a model cannot fill masks, and other formats cannot store it.
+    """
+    if self.attention_direction != model_inputs.BOTH:
+      raise ValueError(
+        f"{path} has attention_direction={self.attention_direction}. Such a "
+        "model can be fine-tuned, or exported with `task=encoder`, but not "
+        "predict masked words or be converted to other formats."
+      )
 
   def check_lengths(self, max_seq_length: int, config_file: str) -> None:
     """Raises ValueError if inputs are longer than the position embeddings."""

@@ -8,7 +8,7 @@ are packed into a row.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import keras
 import numpy as np
@@ -20,11 +20,8 @@ from bert_tf.tensor import Tensor
 
 # What a position attends to: all of its input (BERT), itself and those before
 # it (Devlin et al. 2019, section 5.1), or itself and those after it.
-BOTH, LEFT_TO_RIGHT, RIGHT_TO_LEFT = DIRECTIONS = (
-  "both",
-  "left_to_right",
-  "right_to_left",
-)
+Direction = Literal["both", "left_to_right", "right_to_left"]
+BOTH, LEFT_TO_RIGHT, RIGHT_TO_LEFT = DIRECTIONS = get_args(Direction)
 
 # Added to the score of a position that is ignored, as in the original release.
 # Minus infinity would make the softmax NaN for a row of padding.
@@ -70,12 +67,14 @@ class ModelInputs(NamedTuple):
     return len(self.position_ids.shape) == 2
 
 
-def prepare(features: Mapping[str, Tensor], direction: str) -> ModelInputs:
+def prepare(
+  features: Mapping[str, Tensor], direction: Direction
+) -> ModelInputs:
   """Returns the inputs of the encoder.
 
   Args:
     features: tensors by name, see BertModel.call.
-    direction: one of DIRECTIONS.
+    direction: what a position attends to.
   """
   input_ids = features["input_ids"]
   input_mask = features.get("input_mask")
@@ -97,8 +96,8 @@ def prepare(features: Mapping[str, Tensor], direction: str) -> ModelInputs:
     is_attended = is_attended * ops.cast(is_same, "float32")  # [B, F, T]
   if direction != BOTH:
     query, key = positions[:, None], positions[None, :]
-    is_seen = key <= query if direction == LEFT_TO_RIGHT else key >= query
-    is_attended = is_attended * ops.cast(is_seen, "float32")  # [B, F, T]
+    is_seen = {LEFT_TO_RIGHT: key <= query, RIGHT_TO_LEFT: key >= query}
+    is_attended *= ops.cast(is_seen[direction], "float32")  # [B, F, T]
   if direction == LEFT_TO_RIGHT:
     # Only the last position has attended to the whole input.
     summary_positions = last_positions(input_mask, starts, cls_positions)

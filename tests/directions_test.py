@@ -73,9 +73,9 @@ def test_files_have_the_key_only_for_one_direction(tmp_path):
   assert modeling.BertConfig.from_json_file(str(path)) == left
   path.write_text(default.to_json_string())
   assert modeling.BertConfig.from_json_file(str(path)) == default
-  expected = "attention_direction.*'left'.*both, left_to_right"
-  with pytest.raises(ValueError, match=expected):
-    modeling.BertModel(config("left"))
+  path.write_text(config("left").to_json_string())
+  with pytest.raises(ValueError, match='"left".*both.*left_to_right'):
+    modeling.BertConfig.from_json_file(str(path))
 
 
 @pytest.fixture(scope="module")

@@ -597,7 +597,7 @@ MISTAKES = (
       "hf",
       bert_config_file=w.config_file(attention_direction="left_to_right"),
     ),
-    "attention_direction hf to=original",
+    "attention_direction=left_to_right",
   ),
   Mistake(
     "a new word is no whole word",

@@ -48,20 +48,21 @@ def chosen_steps(
   return chosen if any(chosen.values()) else {}
 
 
-def _main(task: registry.TaskSpec) -> None:
+def _main(task: registry.TaskSpec, function: registry.Named) -> None:
   config = config_flags.build(
     registry.load(task.config),
     **model_flags.resolve_files(),
     **chosen_steps(),
   )
-  from bert_tf.tasks import fine_tuning  # Imports TensorFlow.
-
   for name, other in config.idle_settings().items():
     config_flags.refuse_given([name], f"does not apply to {other}")
-  fine_tuning.run(config)
+  registry.load(function)(config)
 
 
-def run(task: registry.TaskSpec) -> None:
-  """Runs the command of a task; never returns."""
+def run(
+  task: registry.TaskSpec,
+  function: registry.Named = "bert_tf.tasks.fine_tuning.run",
+) -> None:
+  """Runs the command of a task, `function` of its config; never returns."""
   define(task)
-  devices.run(functools.partial(_main, task), task.help)
+  devices.run(functools.partial(_main, task, function), task.help)

@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import (
-  checkpoint_names,
-  checkpoints,
-  model_folder,
-  model_inputs,
-  names,
-)
+from bert_tf import checkpoint_names, checkpoints, model_folder, names
 from bert_tf.convert import pretrained
 from bert_tf.formats import sentence_transformers
 from bert_tf.model_folder import run_info
@@ -50,12 +44,8 @@ def convert(
     ImportError: for hf, without the package safetensors.
   """
   model = FORMATS[source_format].read(source)
-  direction = model.config.attention_direction
-  if direction != model_inputs.BOTH and target_format != "original":
-    raise ValueError(
-      f"{source.path} has attention_direction {direction}, which the format "
-      f"{target_format} cannot store; use `to=original`."
-    )
+  if target_format != "original":
+    model.config.check_bidirectional(source.path)
   checkpoints.check_finite(source.path, model.tensors)
   return FORMATS[target_format].write(model, target)
 

@@ -16,7 +16,6 @@ from bert_tf import (
   checkpoints,
   heads,
   model_folder,
-  model_inputs,
   settings,
   tokenization,
 )
@@ -115,13 +114,7 @@ def build(
   if task != PREPROCESSING:
     _check_head(files, task)
   if task == "pretraining":
-    direction = files.bert_config.attention_direction
-    if direction != model_inputs.BOTH:
-      raise ValueError(
-        f"{files.weights} was pre-trained {direction.replace('_', ' ')} to "
-        "predict the next word piece, so it cannot predict [MASK]. Fine-tune "
-        "it, or export it with `task=encoder`."
-      )
+    files.bert_config.check_bidirectional(files.config_file)
   info, tokenizer = describe(files, task, config)
   text_tokenizer = None
   if task == PREPROCESSING or (

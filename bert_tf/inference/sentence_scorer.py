@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import heads, model_folder, model_inputs, tokenization
+from bert_tf import heads, model_folder, tokenization
 from bert_tf.data import masking, unknown_pieces
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
@@ -76,11 +76,7 @@ class SentenceScorer:
     self.config = config = dataclasses.replace(config, **settings)
     files = config.read()
     bert_config = files.bert_config
-    if bert_config.attention_direction != model_inputs.BOTH:
-      raise ValueError(
-        f"{files.config_file} has attention_direction="
-        f"{bert_config.attention_direction}, but scores need both directions."
-      )
+    bert_config.check_bidirectional(files.config_file)
     self._tokenizer = model_folder.load_tokenizer(files, config.do_lower_case)
     masking.check_special_tokens(self._tokenizer.vocab, files.needed_vocab())
     self._mask_id = self._tokenizer.vocab[tokenization.MASK]

@@ -15,7 +15,6 @@ from bert_tf import (
   checkpoints,
   heads,
   model_folder,
-  model_inputs,
   modeling,
   tokenization,
 )
@@ -120,12 +119,7 @@ def read_model(
       f"`output_dir` {config.output_dir} is the folder of the model itself."
     )
   files.bert_config.check_lengths(config.max_seq_length, files.config_file)
-  direction = files.bert_config.attention_direction
-  if direction != model_inputs.BOTH:
-    raise ValueError(
-      f"{files.config_file} has attention_direction {direction}, but here the "
-      "text is masked; continue it on unmasked records."
-    )
+  files.bert_config.check_bidirectional(files.config_file)
   user = letter_case.Case(config.do_lower_case)
   saved = files.run.settings if files.run else None
   case = letter_case.resolve(user, saved, files.needed_vocab())

@@ -1,11 +1,9 @@
 """Pre-training (Devlin et al. 2019, 3.1): masked LM and next sentences."""
 
-import contextlib
 import dataclasses
-import functools
 import math
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import keras
 import tensorflow as tf
@@ -16,7 +14,6 @@ from bert_tf import (
   distribution,
   heads,
   losses,
-  model_inputs,
   modeling,
   settings,
   tokenization,
@@ -29,7 +26,8 @@ from bert_tf.data import (
   pretraining_shards,
 )
 from bert_tf.model_folder import letter_case, run_folder, run_info
-from bert_tf.tasks import pretraining_config, pretraining_start, step_errors
+from bert_tf.tasks import pretraining_config, pretraining_start
+from bert_tf.tasks import run as run_lib
 from bert_tf.tensor import Tensor
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator
@@ -58,12 +56,7 @@ def mask(
   records: pretraining_records.PretrainingRecords,
 ) -> pretraining_records.PretrainingRecords:
   """Lets records be masked while they are read, unless they are already."""
-  if bert_config.attention_direction != model_inputs.BOTH:
-    raise ValueError(
-      f"{config.bert_config_file} has attention_direction "
-      f"{bert_config.attention_direction!r}, but the masked LM reads both "
-      "sides of a word. Remove that key in a copy of the file."
-    )
+  bert_config.check_bidirectional(config.bert_config_file)
   records.check(bert_config.vocab_size)
   if records.record_format.is_masked:
     return records
@@ -155,7 +148,6 @@ def _run(
   evaluated: pretraining_records.PretrainingRecords | None,
   set_values: InitialValues,
 ) -> dict[str, float | int] | None:
-  sizes = bert_config.vocab_size, bert_config.type_vocab_size
   # The letter case is that of the records, or of the run in output_dir. Without
   # training, the run comes first.
   cases = [
@@ -186,33 +178,9 @@ def _run(
     f"{records.files.num_records} records",
   )
   runner = build_estimator(bert_config, train, config.no_nsp)
-
-  @contextlib.contextmanager
-  def explained(
-    batch_setting: str, read: pretraining_records.PretrainingRecords
-  ) -> Iterator[None]:
-    with (
-      input_pipeline.naming_records(read.files, read.spec, *sizes),
-      step_errors.explained(config, batch_setting, config.max_seq_length),
-    ):
-      yield
-
-  def evaluate(max_steps: int) -> dict[str, float | int]:
-    # If a file is too short for max_eval_steps, the original reads it again, so
-    # that some records count more often than others. Here, each counts once.
-    assert evaluated
-    batch_size = config.eval_batch_size
-    if distribution.needs_full_batches():
-      # Rows that fill the last batch would count as pairs of sentences.
-      num_batches = evaluated.files.num_records // batch_size
-      max_steps = min(max_steps, num_batches)
-    with explained("eval_batch_size", evaluated):
-      batches = evaluated.evaluation_dataset(batch_size, *sizes)
-      results = runner.evaluate(batches, max_steps)
-    # Perplexity of the masked pieces. The limit prevents an overflow.
-    results["perplexity"] = math.exp(min(results["masked_lm_loss"], 700.0))
-    return results
-
+  data = {"train": _make_data(config, bert_config, records)}
+  if evaluated:
+    data["dev"] = _make_data(config, bert_config, evaluated)
   if config.do_train:
     num_records = records.files.num_records
     work = f"{train.train_seconds / 60:g} min"
@@ -224,27 +192,43 @@ def _run(
       f"{num_records:,} {records.record_format} records of length "
       f"{config.max_seq_length}, batches of {train.train_batch_size}: {work}."
     )
+    is_new = not checkpoints.list_checkpoints(folder.path)
+    if is_new and config.initial_values != pretraining_config.RANDOM:
+      logging.info("Counting word pieces for the initial values.")
+      with data["train"].explained():
+        set_values(runner.model, data["train"].training(0), train.seed)
+  objective = runner.objective
+  return run_lib.Run(objective, config, folder, runner, data).execute() or None
 
-    def batches(steps_done: int) -> tf.data.Dataset:
-      return records.training_dataset(
-        train.train_batch_size, train.seed, steps_done, *sizes
-      )
 
-    with explained("train_batch_size", records):
-      is_new = not checkpoints.list_checkpoints(folder.path)
-      if is_new and config.initial_values != pretraining_config.RANDOM:
-        logging.info("Counting word pieces for the initial values.")
-        set_values(runner.model, batches(0), train.seed)
-      runner.train(batches, functools.partial(evaluate, config.max_eval_steps))
-    if runner.was_interrupted:
-      return None
-  if not config.do_eval:
-    return None
-  runner.load_for_inference()
-  results = evaluate(config.max_eval_steps)
-  path = os.path.join(folder.path, "eval_results.txt")
-  results_lib.write_results(path, results)
-  return results
+def _make_data(
+  config: pretraining_config.PretrainingConfig,
+  bert_config: modeling.BertConfig,
+  records: pretraining_records.PretrainingRecords,
+) -> run_lib.Data:
+  sizes = bert_config.vocab_size, bert_config.type_vocab_size
+  train, num_records = config.train, records.files.num_records
+
+  def evaluation(batch_size: int) -> tf.data.Dataset:
+    # If a file is too short for max_eval_steps, the original reads it again, so
+    # that some records count more often than others. Here, each counts once.
+    num_batches = config.max_eval_steps
+    if distribution.needs_full_batches():
+      # Rows that fill the last batch would count as pairs of sentences.
+      num_batches = min(num_batches, num_records // batch_size)
+    return records.evaluation_dataset(batch_size, *sizes).take(num_batches)
+
+  return run_lib.Data(
+    records.spec,
+    num_records,
+    lambda steps_done: records.training_dataset(
+      train.train_batch_size, train.seed, steps_done, *sizes
+    ),
+    evaluation,
+    explained=lambda: input_pipeline.naming_records(
+      records.files, records.spec, *sizes
+    ),
+  )
 
 
 def build_estimator(
@@ -265,6 +249,15 @@ class PretrainingObjective:
   """The losses of both heads, or of the masked LM only."""
 
   no_nsp: bool = False  # Whether the next-sentence loss is dropped.
+
+  has_loss: ClassVar[bool] = True
+  first_results: ClassVar[tuple[str, ...]] = ()
+
+  def name_results(self, means: Mapping[str, float]) -> dict[str, float]:
+    """Adds the perplexity of the masked pieces."""
+    # The limit prevents an overflow.
+    perplexity = math.exp(min(means["masked_lm_loss"], 700.0))
+    return {**means, "perplexity": perplexity}
 
   def weights(
     self, features: objective_lib.Features, training: bool

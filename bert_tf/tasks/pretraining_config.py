@@ -1,6 +1,7 @@
 """Settings of pre-training, without TensorFlow."""
 
 import dataclasses
+from typing import ClassVar
 
 from bert_tf import settings
 from bert_tf.data import masking
@@ -16,6 +17,8 @@ class PretrainingConfig(masking.MaskingConfig):
   Those of masking are for unmasked records, which are masked while they are
   read; of masked records, max_predictions_per_seq is the number of positions.
   """
+
+  do_predict: ClassVar[bool] = False
 
   bert_config_file: str  # Its flag is made by cli/model_flags.py.
   input_file: str = settings.data(

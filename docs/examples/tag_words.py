@@ -32,7 +32,7 @@ class TagModel(heads.TokenModel):
 
 
 class TagTask(base.Task):
-  """Reads rows, makes the model's input of them, and answers and scores."""
+  """Turns texts into inputs and targets, and logits into labels of words."""
 
   name = TagConfig.task
   metrics = ("micro_f1", "eval_loss", "loss")
@@ -43,37 +43,38 @@ class TagTask(base.Task):
     path = self.files[split].path
     rows = [json.loads(line) for line in text_lines.read_lines(path)]
     for number, row in enumerate(rows, 1):
-      row["text"] = " ".join(row["words"])
-      if len(row["text"].split()) != len(row.get("labels", row["words"])):
+      words = row["text"].split()
+      if len(row.get("label", words)) != len(words):
         raise ValueError(f"{path}:{number}: give each word a list of labels.")
-      row["label"] = row.pop("labels", None)
     return rows
 
   def preprocess(self, rows):
-    """Keeps the words, and the position of each one's first word piece."""
+    """Yields the input of each text, and the positions where words begin."""
+    tokenizer = self.tokenizer
     for row in rows:
       words, ids, starts = row["text"].split(), [], []
       for word in words:
         starts.append(len(ids) + 1)  # [CLS] is at position 0.
-        ids += self.tokenize(word) or [self.tokenizer.vocab["[UNK]"]]
+        ids += tokenizer.tokenize_to_ids(word) or [tokenizer.vocab["[UNK]"]]
       state = words, [i for i in starts if i < self.max_seq_length - 1]
       yield base.Inputs([self.pack(ids)], state, is_cut=self.is_cut(ids))
 
   def targets(self, row, inputs):
-    """Yields the labels, C numbers for each position, and the positions."""
+    """Yields the labels, 0 or 1, and a mask of the positions that have them."""
     names, (_, starts) = self.labels.labels, inputs.state
     label_ids = np.zeros((self.max_seq_length, len(names)), int)
     label_mask = np.zeros(self.max_seq_length, int)
     label_mask[starts] = 1
-    for start, labels in zip(starts, row["label"] or ()):
+    for start, labels in zip(starts, row.get("label", ())):
       label_ids[start] = [name in labels for name in names]
     yield {"label_ids": label_ids, "label_mask": label_mask}
 
   def weights(self, features, training):
+    """Returns the number of words."""
     return losses.token_weights(features)
 
   def compute_sums(self, outputs, features, training):
-    """Returns the binary cross entropy of the labels as (sum, weight)."""
+    """Returns the binary cross entropy of the labels, as loss and metric."""
     label_ids, kind = features["label_ids"], run_info.MULTILABEL
     values = losses.per_example_loss(outputs, label_ids, kind)  # [B, F]
     sums = {"token_loss": losses.token_sums(values, features)}

@@ -12,12 +12,10 @@ from typing import Any
 from absl import logging
 
 from bert_tf.files import atomic, json_files, paths
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import task as classification_task
 from bert_tf.tasks.ner import config as ner_config
-from bert_tf.tasks.ner import task as ner_task
 from bert_tf.tasks.squad import config as squad_config
-from bert_tf.tasks.squad import task as squad_task
 from bert_tf.training import config as training_config
 from research import bilstm, rows
 from research.ablations import config as config_lib
@@ -169,7 +167,7 @@ def cut(
 
 
 def train(
-  fine_tuning: runs.FineTuning,
+  settings: runs.FineTuning,
   seed: int,
   files: TaskFiles,
   bert_config_file: str,
@@ -182,47 +180,44 @@ def train(
     "bert_config_file": bert_config_file,
     "vocab_file": vocab_file,
     "do_lower_case": True,
-    "max_seq_length": fine_tuning.max_seq_length,
+    "max_seq_length": settings.max_seq_length,
     "do_train": True,
-    "num_train_epochs": fine_tuning.num_train_epochs,
+    "num_train_epochs": settings.num_train_epochs,
     "eval_batch_size": _EVAL_BATCH_SIZE,
     "predict_batch_size": _EVAL_BATCH_SIZE,
     "train": training_config.FineTuningTrainConfig(
       init_checkpoint=init_checkpoint,
       output_dir=output_dir,
-      train_batch_size=fine_tuning.train_batch_size,
-      learning_rate=fine_tuning.learning_rate,
+      train_batch_size=settings.train_batch_size,
+      learning_rate=settings.learning_rate,
       seed=seed,
       keep_checkpoint_max=1,
     ),
   }
-  if fine_tuning.task == "SQuAD":
+  run = bilstm.run if settings.has_bilstm else fine_tuning.run
+  if settings.task == "SQuAD":
     questions = squad_config.SquadConfig(
       train_file=files.train,
       predict_file=files.dev,
       do_predict=True,
-      doc_stride=max(1, fine_tuning.max_seq_length // 3),
-      max_query_length=max(1, fine_tuning.max_seq_length // 4),
+      doc_stride=max(1, settings.max_seq_length // 3),
+      max_query_length=max(1, settings.max_seq_length // 4),
       cut_padding=True,
       **shared,
     )
-    if fine_tuning.has_bilstm:
-      return bilstm.run(questions)
-    return squad_task.run(questions)
-  if fine_tuning.task == "NER":
+    return run(questions)
+  if settings.task == "NER":
     shared |= {"train_file": files.train, "dev_file": files.dev}
     shared["do_eval"] = True
-    if layers := fine_tuning.feature_layers:
+    if layers := settings.feature_layers:
       return features_task.run(
         features_config.FeaturesConfig(feature_layers=layers, **shared)
       )
-    return ner_task.run(ner_config.NerConfig(**shared))
+    return fine_tuning.run(ner_config.NerConfig(**shared))
   texts = classification_config.ClassificationConfig(
     data_dir=os.path.dirname(files.train),
-    task_name=fine_tuning.task,
+    task_name=settings.task,
     do_eval=True,
     **shared,
   )
-  if fine_tuning.has_bilstm:
-    return bilstm.run(texts)
-  return classification_task.run(texts)
+  return run(texts)

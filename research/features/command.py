@@ -7,17 +7,14 @@ Stores the vectors once in output_dir. All other flags are those of
 bert-tf ner.
 """
 
+import dataclasses
+
 from bert_tf.cli import fine_tune
 from bert_tf.tasks import registry
 from research.features import config
 
 if __name__ == "__main__":
-  fine_tune.run(
-    registry.TaskSpec(
-      name=registry.NER.name,
-      command="features",
-      settings=config.FeaturesConfig,
-      run="research.features.task.run",
-      help=str(__doc__),
-    )
+  task = dataclasses.replace(
+    registry.NER, config=config.FeaturesConfig, help=str(__doc__)
   )
+  fine_tune.run(task, "research.features.task.run")

@@ -19,11 +19,9 @@ from bert_tf import checkpoints, heads, modeling
 from bert_tf.data import input_pipeline, records
 from bert_tf.layers import dropout, layer_norm
 from bert_tf.modeling import Tensor
-from bert_tf.tasks import base, fine_tuning
+from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks.ner import task as ner
-from bert_tf.tasks.ner.examples import Sentence
-from bert_tf.training import config as training_config
-from bert_tf.training import estimator, progress
+from bert_tf.training import progress
 from research import bilstm
 from research.features import config as config_lib
 
@@ -108,7 +106,7 @@ def word_vectors(
 
 def write_records(
   path: str,
-  sentences: Sequence[Sentence],
+  rows: Sequence[base.Row],
   labels: Sequence[str],
   vectors: Iterable[np.ndarray],
 ) -> input_pipeline.RecordFiles:
@@ -116,15 +114,15 @@ def write_records(
 
   Args:
     path: the file to write.
-    sentences: the sentences.
+    rows: the sentences, with `words` and perhaps `label`.
     labels: the labels in the order of their ids.
     vectors: float16 [L, D] for every word in order.
   """
   ids, words = {label: i for i, label in enumerate(labels)}, iter(vectors)
   with records.open_records([path]) as writer:
-    for sentence in sentences:
-      num_words = len(sentence.words)
-      tags = sentence.tags or [labels[0]] * num_words
+    for row in rows:
+      num_words = len(row["words"])
+      tags = row.get("label") or [labels[0]] * num_words
       # input_mask determines the length when records are grouped by length.
       ints = {
         "input_mask": [1] * num_words,
@@ -135,7 +133,7 @@ def write_records(
         b"".join(v.tobytes() for v in itertools.islice(words, num_words))
       )
       writer.write(example.SerializeToString(deterministic=True))
-  return input_pipeline.RecordFiles((path,), len(sentences))
+  return input_pipeline.RecordFiles((path,), len(rows))
 
 
 def spec() -> input_pipeline.Spec:
@@ -240,77 +238,72 @@ class BiLstmModel(keras.Model):
     return ops.matmul(hidden, weights) + self.output_bias
 
 
+class FeaturesTask(ner.NerTask):
+  """Labels the words of sentences by vectors that BERT computes once."""
+
+  noun = "training sentences"
+  counts_windows = False
+
+  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+    """Yields the words of each sentence, whose record `encode` writes."""
+    for inputs in super().preprocess(rows):
+      places, _ = inputs.state
+      positions = [*range(len(places))]
+      no_pieces = base.model_input([], 0)
+      yield base.Inputs([no_pieces], (places, [positions]))
+
+
+def encode(
+  setup: base.Setup[config_lib.FeaturesConfig],
+  task: base.Task,
+  split: splits.Split,
+  folder: str,
+) -> splits.Data:
+  """Writes a record of the vectors of each sentence; see splits.encode."""
+  config, bert_config = setup.config, setup.bert_config
+  assert config.train.init_checkpoint and task.labels
+  windows_task = ner.NerTask.build(setup, labels=task.labels)
+  windows = splits.encode(setup, windows_task, split, folder)
+  vectors = word_vectors(
+    bert_config,
+    config.train.init_checkpoint,
+    config.feature_layers,
+    windows.evaluation(BATCH_SIZE),
+  )
+  path = os.path.join(folder, f"{config.feature_layers}.{split.name}.tf_record")
+  files = write_records(path, split.rows, task.labels.labels, vectors)
+
+  def decode_vectors(batches: tf.data.Dataset) -> tf.data.Dataset:
+    layers = num_layers(config.feature_layers, bert_config)
+    return decode(batches, layers, bert_config.hidden_size)
+
+  return splits.Data(files, spec(), bert_config.vocab_size, decode_vectors)
+
+
+def build_model(
+  setup: base.Setup[config_lib.FeaturesConfig], task: base.Task
+) -> BiLstmModel:
+  """Returns the BiLSTM, of which BERT is no part, with random values."""
+  assert task.labels
+  layers = setup.config.feature_layers
+  return BiLstmModel(
+    num_layers(layers, setup.bert_config),
+    setup.bert_config.hidden_size,
+    task.labels.num_outputs,
+    is_summed=layers.startswith("weighted_sum"),
+  )
+
+
 def run(config: config_lib.FeaturesConfig) -> base.Results | None:
   """Trains, evaluates and predicts as configured; see fine_tuning.run."""
   if not config.train.init_checkpoint:
     raise ValueError(
       "a trained BERT computes the features: set `init_checkpoint`."
     )
+  check_layers(
+    config.feature_layers,
+    modeling.BertConfig.from_json_file(config.bert_config_file),
+  )
   train = dataclasses.replace(config.train, encoder_only=True)
-  return fine_tuning.run(dataclasses.replace(config, train=train), FeaturesTask)
-
-
-class FeaturesTask(ner.NerTask):
-  """Labels the words of sentences by vectors that BERT computes once."""
-
-  config: config_lib.FeaturesConfig
-  noun = "training sentences"
-
-  def __init__(self, setup: base.Setup[config_lib.FeaturesConfig]) -> None:
-    super().__init__(setup)
-    self.layers = setup.config.feature_layers
-    check_layers(self.layers, self.bert_config)
-
-  def num_inputs(self, data: Sequence[Sentence]) -> int:
-    """Returns the number of sentences."""
-    return len(data)
-
-  def write_records(
-    self, split: str, path: str, data: Sequence[Sentence]
-  ) -> input_pipeline.RecordFiles:
-    """Writes a record of the vectors of each sentence."""
-    windows = super().write_records(split, path, data)
-    assert self.config.train.init_checkpoint
-    inputs = input_pipeline.finite_dataset(
-      windows, super().spec(split), BATCH_SIZE, self.bert_config.vocab_size
-    )
-    folder, name = os.path.split(path)
-    files = write_records(
-      os.path.join(folder, f"{self.layers}.{name}"),
-      data,
-      self.labels,
-      word_vectors(
-        self.bert_config,
-        self.config.train.init_checkpoint,
-        self.layers,
-        super().finish(inputs),
-      ),
-    )
-    return dataclasses.replace(files, num_cut=windows.num_cut)
-
-  def spec(self, split: str) -> input_pipeline.Spec:
-    """Returns the features of a record of vectors."""
-    return spec()
-
-  def finish(
-    self, batches: tf.data.Dataset, has_few_widths: bool = False
-  ) -> tf.data.Dataset:
-    """Returns batches of vectors."""
-    layers = num_layers(self.layers, self.bert_config)
-    return decode(batches, layers, self.bert_config.hidden_size)
-
-  def build_estimator(
-    self, train: training_config.TrainConfig
-  ) -> estimator.Estimator:
-    """Returns the Estimator of the BiLSTM, of which BERT is no part."""
-    num_labels = len(self.labels)
-    return estimator.Estimator(
-      lambda: BiLstmModel(
-        num_layers(self.layers, self.bert_config),
-        self.bert_config.hidden_size,
-        num_labels,
-        self.layers.startswith("weighted_sum"),
-      ),
-      self.objective(),
-      dataclasses.replace(train, init_checkpoint=None, encoder_only=False),
-    )
+  config = dataclasses.replace(config, train=train)
+  return fine_tuning.run(config, FeaturesTask, encode, build_model)

@@ -10,7 +10,6 @@ import tensorflow as tf
 from bert_tf import checkpoints, modeling
 from bert_tf.data import input_pipeline
 from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.training import curves
 from research.features import config as config_lib
 from research.features import task
@@ -72,18 +71,14 @@ def test_layers_that_the_model_lacks_are_refused():
       task.check_layers(name, CONFIG)
 
 
-def sentences(*lengths):
-  return [
-    ner_data.Sentence(("w",) * n, ("B-X",) + ("I-X",) * (n - 1), 1)
-    for n in lengths
-  ]
-
-
 def test_records_are_padded_to_the_longest_sentence(tmp_path):
   words = np.arange(20 * 2 * 3, dtype=np.float16).reshape(20, 2, 3)
   path = str(tmp_path / "x")
-  examples = sentences(2, 1, 17)
-  records = task.write_records(path, examples, LABELS, words)
+  rows = [
+    {"words": ["w"] * length, "label": ["B-X"] + ["I-X"] * (length - 1)}
+    for length in (2, 1, 17)
+  ]
+  records = task.write_records(path, rows, LABELS, words)
   batches = input_pipeline.finite_dataset(records, task.spec(), 2, 500)
   first, second = task.decode(batches, 2, 3)
   assert first["vectors"].shape == (2, 16, 2, 3)

@@ -137,9 +137,9 @@ def _write_tags(folder, sentence):
   folder.mkdir()
   for split in ("train", "dev", "test"):
     with (folder / f"{split}.jsonl").open("w") as file:
-      for words in (sentence().split() for _ in range(32)):
-        labels = [["person", "male"] if w == "he" else [] for w in words]
-        file.write(json.dumps({"words": words, "labels": labels}) + "\n")
+      for text in (sentence() for _ in range(32)):
+        label = [["person", "male"] if w == "he" else [] for w in text.split()]
+        file.write(json.dumps({"text": text, "label": label}) + "\n")
 
 
 def _write_swag(folder, sentence, rng):

@@ -26,9 +26,9 @@ def write_lines(path, num_lines, seed, with_labels=True):
   lines = []
   for _ in range(num_lines):
     words = rng.choices(ner_files.WORDS, k=rng.randrange(1, 8))
-    row = {"words": words}
+    row = {"text": " ".join(words)}
     if with_labels:
-      row["labels"] = [LABELS.get(word, []) for word in words]
+      row["label"] = [LABELS.get(word, []) for word in words]
     lines.append(json.dumps(row) + "\n")
   path.write_text("".join(lines))
 
@@ -88,7 +88,7 @@ def test_a_run_learns_and_writes_its_results_and_predictions(trained):
   lines = (trained / "predictions.jsonl").read_text().splitlines()
   rows = [json.loads(line) for line in lines]
   texts = (trained.parent / "test.jsonl").read_text().splitlines()
-  assert [r["words"] for r in rows] == [json.loads(t)["words"] for t in texts]
+  assert [row["text"] for row in rows] == [json.loads(t)["text"] for t in texts]
   for row in rows:
     assert row["labels"] == [LABELS.get(word, []) for word in row["words"]]
 
