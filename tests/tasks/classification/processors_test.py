@@ -151,9 +151,8 @@ def test_pairs_and_single_texts_are_distinguished(folder, long_text):
     runs.assert_refused(fine_tuning.run, config, "long_text")
   else:
     fine_tuning.run(config)
-    assert json.loads(pathlib.Path("own/run.json").read_text())["settings"][
-      "is_pair"
-    ]
+    saved = json.loads(pathlib.Path("own/run.json").read_text())
+    assert saved["settings"]["is_pair"]
 
 
 def test_labels_may_be_numbers_and_a_second_text_empty():

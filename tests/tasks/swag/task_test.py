@@ -304,9 +304,8 @@ def encode_lengths(folder, tokenizer, lengths):
     for row in lengths
   ]
   settings = {"train": {"train_batch_size": 2}, "group_by_length": True}
-  return setups.encode(
-    make_task(tokenizer, 16, **settings), rows, folder, "train"
-  )
+  task = make_task(tokenizer, 16, **settings)
+  return setups.encode(task, rows, folder, "train")
 
 
 def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
