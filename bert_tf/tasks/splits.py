@@ -77,7 +77,8 @@ def read(
         f"`{flags[split]}` needs a {split} file. Set `{flag}`, or turn off "
         f"`{flags[split]}`."
       )
-    if not paths.exists(path):
+  for path, flag in files.values():
+    if not paths.exists(path or ""):
       raise ValueError(f"There is no {path}. Set `{flag}`.")
   splits: dict[str, Split] = {}
   if task.spec.label_defaults and task.labels is None:
