@@ -155,7 +155,7 @@ def make_data(
   spec: input_pipeline.Spec,
   finish: Callable[[tf.data.Dataset], tf.data.Dataset],
 ) -> run.Data:
-  """Returns the data of records; `finish` makes the model's input of batches."""
+  """Returns the data of records; `finish` makes batches for the model."""
   train, vocab_size = setup.config.train, setup.bert_config.vocab_size
 
   def training(steps_done: int) -> tf.data.Dataset:
