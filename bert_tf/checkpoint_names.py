@@ -11,8 +11,6 @@ from bert_tf.files import errors
 from bert_tf.layers import lora, mixed_precision
 
 GLOBAL_STEP = "global_step"
-# Seconds of training, which older versions kept in runs with train_minutes.
-TRAIN_SECONDS = "train_seconds"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
 # Files store training state that the original lacks under this scope. Loaders
@@ -55,8 +53,7 @@ def is_slot(name: str) -> bool:
 
 
 def _is_own_state(name: str) -> bool:
-  names = (TRAIN_SECONDS, *mixed_precision.STATE)
-  return name in names or name.endswith(lora.STATE_SUFFIXES)
+  return name in mixed_precision.STATE or name.endswith(lora.STATE_SUFFIXES)
 
 
 def to_key(name: str) -> str:

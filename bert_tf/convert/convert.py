@@ -53,7 +53,8 @@ def convert(
       f"{target_format} cannot store; use `to=original`."
     )
   checkpoints.check_finite(str(source.weights), model.tensors)
-  return FORMATS[target_format].write(model, target)
+  FORMATS[target_format].write(model, target)
+  return model
 
 
 def find_format(path: str) -> str:

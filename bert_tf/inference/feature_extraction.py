@@ -104,6 +104,7 @@ class FeatureExtractor:
           f"there is no layer {index}: {files.config_file} has {num_layers} "
           "layers."
         )
+    tokenizer = files.make_tokenizer(files.case)
     model = modeling.BertModel(
       self.bert_config.without_random_values(), config.use_one_hot_embeddings
     )
@@ -124,11 +125,11 @@ class FeatureExtractor:
     )
     lengths = task_config.EncoderSettings(max_seq_length=config.max_seq_length)
     info = run_info.RunInfo(task="encoder", settings=lengths)
-    self._answerer = answerers.VectorAnswerer(files.tokenizer, info)
+    self._answerer = answerers.VectorAnswerer(tokenizer, info)
 
   @functools.cached_property
   def _vector_answerer(self) -> answerers.VectorAnswerer:
-    return answerers.VectorAnswerer(self._files.tokenizer, self._files.info)
+    return answerers.VectorAnswerer(self._answerer.tokenizer, self._files.info)
 
   def encode(self, texts: Any, normalize: bool | None = None) -> np.ndarray:
     """Computes one vector for each text, as the server's /v1/embeddings does.

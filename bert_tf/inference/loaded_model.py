@@ -82,8 +82,6 @@ def load(config: configs.ModelConfig) -> LoadedModel:
     )
     for name in (saved_models.IDS, saved_models.ATTENTION)
     if (function := loaded.signatures.get(name))
-    # Older versions exported the attention of texts.
-    and saved_models.ID_NAMES[0] in function.structured_input_signature[1]
   }
   name = os.path.basename(os.path.abspath(folder))
   version = int(name) if name.isdecimal() else 1
@@ -93,6 +91,7 @@ def load(config: configs.ModelConfig) -> LoadedModel:
   if not all(paths.exists(os.path.join(folder, name)) for name in needed):
     return model
   files = config.open()
+  assert files.saved
   if config.task not in (None, files.saved.task):
     raise ValueError(f"{folder} is a SavedModel of {files.saved.task}.")
   return dataclasses.replace(
@@ -112,7 +111,7 @@ def build(config: configs.ModelConfig) -> LoadedModel:
     1,
     built.module,
     _num_parameters(built.module.variables),
-    built.info,
+    built.files.info,
     built.files.config,
     built.files.vocab_file,
     built.files.tokenizer,

@@ -82,7 +82,7 @@ class SentenceScorer:
         f"{bert_config.attention_direction}, but scores need both directions."
       )
     masking.check_special_tokens(files.vocab, files.needed_vocab())
-    self._tokenizer = files.tokenizer
+    self._tokenizer = files.make_tokenizer(files.case)
     self._mask_id = self._tokenizer.vocab[tokenization.MASK]
     # [CLS] and [SEP] take two positions.
     self.max_tokens = bert_config.max_position_embeddings - 2
