@@ -27,7 +27,7 @@ from bert_tf.tasks import registry, start_model
 from bert_tf.tensor import Tensor
 from bert_tf.training import objective, results
 
-Row = dict[str, Any]  # Values by field; `id` and `label` are known names.
+Row = config_lib.Row
 Answer = dict[str, Any]  # JSON values by name.
 Results = dict[str, float | int]
 # Values of a record besides its inputs: integers, or float32 for numbers.

@@ -10,7 +10,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf.files import json_files, paths, shard_files
-from bert_tf.tasks import base
+from bert_tf.tasks.config import Row
 from bert_tf.tasks.squad import examples as squad_data
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -39,7 +39,7 @@ class SquadAnswers:
 
 
 def correct_answers(
-  rows: Sequence[base.Row],
+  rows: Sequence[Row],
   version_2_with_negative: bool = False,
 ) -> SquadAnswers | None:
   """Returns the accepted answers; None for a file without answers.
