@@ -10,7 +10,7 @@ from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags
 from bert_tf.corpora import sources, text_config
 from bert_tf.data import vocabulary
-from bert_tf.files import atomic, shard_files, text_lines
+from bert_tf.files import atomic, errors, shard_files, text_lines
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,8 @@ def run() -> None:
   if config.eval_input_file:
     eval_files = _find_files(config.eval_input_file)
   shard_files.check_output([config.output_file], files + eval_files)
-  vocabulary.import_learner()  # Fails before the text is read.
+  # Fails before the text is read.
+  errors.import_tensorflow_text("learning a vocabulary")
   with atomic.file(config.output_file) as unfinished:
     lines = text_lines.read_lines(*files)
     holdout_every = 0 if eval_files else config.holdout_every
@@ -90,7 +91,7 @@ def run() -> None:
   print(f"{config.output_file}: {len(tokens):,} entries")
   print(f"{'':14}{'words':>14}{'[UNK]':>10}{'pieces/word':>13}")
   for name, words in (("learned from", counts), ("held out", held_out)):
-    text = vocabulary.coverage(vocab, words)
+    text = vocabulary.measure_coverage(vocab, words)
     print(
       f"{name:14}{text.num_words:14,}{text.unknown_fraction:10.4%}"
       f"{text.pieces_per_word:13.3f}"

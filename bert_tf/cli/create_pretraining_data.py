@@ -9,7 +9,7 @@ import dataclasses
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
 from bert_tf.corpora import text_config
-from bert_tf.data import config as data_config
+from bert_tf.data.config import PretrainingDataConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class CommandConfig(text_config.PydocConfig):
     original=True,
     writes="files",
   )
-  data: data_config.PretrainingDataConfig
+  data: PretrainingDataConfig
   text: text_config.TextConfig
   num_shards: int = settings.output(
     1,

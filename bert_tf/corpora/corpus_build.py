@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import functools
 import glob
-import importlib.metadata
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,32 +44,26 @@ def create(
   """
   started = time.monotonic()
   names = [*output.files, *filter(None, [output.eval_output_file])]
-  if output.eval_output_file and not 0 < output.eval_fraction < 1:
-    raise ValueError(
-      f"eval_fraction {output.eval_fraction} must be between 0 and 1."
-    )
   if len(set(map(os.path.realpath, names))) < len(names):
     raise ValueError(
       f"{output.output_file} cannot hold both splits. Name two files."
     )
   shard_files.check_output(names, (source.path for source in inputs))
   check_reading(config, inputs)
-  settings: dict[str, Any] = {
-    **dataclasses.asdict(config),
+  settings = {**dataclasses.asdict(config), **dataclasses.asdict(output)}
+  settings |= {
+    # A pipe can be read only once, so its content is not compared.
     "input_file": [
       [
         os.path.basename(s.path),
         s.input_format,
-        # A pipe can be read only once.
         paths.sha256(s.path) if paths.is_file(s.path) else None,
       ]
       for s in inputs
     ],
-    "num_shards": output.num_shards,
-    "eval_fraction": output.eval_fraction,
-    "random_seed": output.random_seed,
     "eval_output_file": os.path.basename(output.eval_output_file or ""),
   }
+  del settings["output_file"]  # The folder may move.
   with lock.hold_file(output.output_file):
     if resume and paths.exists(output.report_file):
       shard_files.check_same_settings(settings, output.report_file)
@@ -107,24 +100,23 @@ def create(
         corpus.write_documents(name, corpus.shard_documents(shard))
       if held_out := output.eval_output_file:
         corpus.write_documents(held_out, corpus.documents(texts[1:]))
-    if any(s.input_format != text_config.LINES for s in inputs):
-      settings["sentencex"] = importlib.metadata.version("sentencex")
-    named = {name: count for name, count in counts.items() if count}
-    report = {**settings, "output_file": output.files, "counts": named}
-    shard_files.write_settings(report, output.report_file)
-  for name, count in named.items():
+    result = {name: count for name, count in counts.items() if count}
+    shard_files.write_settings(
+      {**settings, "counts": result}, output.report_file
+    )
+  for name, count in result.items():
     logging.info("%-28s %s", name.replace("_", " "), f"{count:,}")
   logging.info("%-28s %.1f s", "time", time.monotonic() - started)
   logging.info("Wrote %s.", ", ".join(names))
   is_text = any(s.input_format == text_config.TEXT for s in inputs)
-  mean = named["sentences"] / named["documents"]
+  mean = result["sentences"] / result["documents"]
   if is_text and config.documents == text_config.BLANK_LINE and mean < 3:
     logging.warning(
       "A document has %.1f sentences on average. If blank lines end only "
       "paragraphs, use `documents=file`.",
       mean,
     )
-  return named
+  return result
 
 
 @contextlib.contextmanager
@@ -165,33 +157,39 @@ def check_reading(
     sentences.Splitter(config.language)
 
 
+# Documents of a file, and whether each of their lines is a sentence.
+_Group = tuple[list[str], bool]
+
+
 def _read_groups(
   config: text_config.TextConfig,
   inputs: Sequence[sources.InputFile],
   counts: collections.Counter[str],
-) -> Iterator[list[sources.Document]]:
+) -> Iterator[_Group]:
   """Yields groups of documents, large enough to be worth their transfer."""
-  group: list[sources.Document] = []
-  num_chars = 0
   for source in inputs:
-    for document in sources.read(source, config, counts):
+    is_split = source.input_format == text_config.LINES
+    group: list[str] = []
+    num_chars = 0
+    for document in sources.read_documents(source, config, counts):
       group.append(document)
-      num_chars += len(document.text)
+      num_chars += len(document)
       if num_chars >= _GROUP_CHARS:
-        yield group
+        yield group, is_split
         group, num_chars = [], 0
-  yield group
+    yield group, is_split
 
 
 _load_splitter = functools.lru_cache(maxsize=1)(sentences.Splitter)
 
 
-def _split(language: str, group: Sequence[sources.Document]) -> list[list[str]]:
+def _split(language: str, group: _Group) -> list[list[str]]:
+  """Returns the sentences of each document."""
+  texts, is_split = group
   documents = []
-  for document in group:
-    lines = [line.strip() for line in document.text.split("\n")]
-    lines = [line for line in lines if line]
-    if not document.is_split:
+  for text in texts:
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if not is_split:
       split = _load_splitter(language).split
       lines = [sentence for line in lines for sentence in split(line)]
     documents.append(lines)

@@ -36,14 +36,6 @@ class InputFile:
   input_format: str  # A format of text_config, except AUTO.
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Document:
-  """A document as it was read."""
-
-  text: str  # One sentence or paragraph per line.
-  is_split: bool = False  # Whether each line is a sentence.
-
-
 def find_files(
   patterns: str,
   config: text_config.TextConfig | None = None,
@@ -114,14 +106,15 @@ def _detect_format(
   return plain_format
 
 
-def read(
+def read_documents(
   source: InputFile,
   config: text_config.TextConfig,
   counts: collections.Counter[str],
-) -> Iterator[Document]:
-  """Yields the documents of a file, without blank ones.
+) -> Iterator[str]:
+  """Yields the documents of a file, a sentence or a paragraph a line.
 
-  `counts` receives the numbers of "documents_read" and of "blank" documents.
+  Blank documents are left out. `counts` receives the numbers of
+  "documents_read" and of "blank" ones.
   """
   path, input_format = source.path, source.input_format
   texts: Iterator[str]
@@ -140,7 +133,7 @@ def read(
   for text in texts:
     counts["documents_read"] += 1
     if text.strip():
-      yield Document(text, is_split=input_format == text_config.LINES)
+      yield text
     else:
       counts["blank"] += 1
 

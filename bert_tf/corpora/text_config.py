@@ -82,11 +82,16 @@ class Output:
   )
   eval_fraction: float = settings.output(
     0.1,
-    "The fraction of the documents to hold out, above 0 and below 1.",
+    "The fraction of the documents to hold out.",
+    minimum=0,
+    maximum=1,
   )
   random_seed: int = settings.output(
     12345, "The seed that chooses held-out documents."
   )
+
+  def __post_init__(self) -> None:
+    settings.check(self)
 
   @property
   def files(self) -> list[str]:

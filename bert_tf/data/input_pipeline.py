@@ -104,30 +104,6 @@ def _features(record: bytes) -> Mapping[str, tf.train.Feature] | None:
     return None
 
 
-def int_feature(*shape: int) -> tf.io.FixedLenFeature:
-  """A feature of integers of this shape."""
-  return tf.io.FixedLenFeature(shape, tf.int64)
-
-
-def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
-  """The spec of the model's input."""
-  names = ("input_ids", "input_mask", "segment_ids")
-  return dict.fromkeys(names, int_feature(*shape))
-
-
-def classifier_spec(
-  max_seq_length: int, num_labels: int, problem_type: str
-) -> dict[str, tf.io.FixedLenFeature]:
-  """The spec of a record of one of run_info's problem types."""
-  size = num_labels if problem_type == "multilabel" else 1
-  dtype = tf.float32 if problem_type == "regression" else tf.int64
-  return {
-    **inputs_spec(max_seq_length),
-    "label_ids": tf.io.FixedLenFeature([size], dtype),
-    "is_real_example": int_feature(1),
-  }
-
-
 def check_first_records(
   files: RecordFiles, spec: Spec, vocab_size: int
 ) -> None:

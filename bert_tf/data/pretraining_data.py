@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bert_tf import tokenization
 from bert_tf.corpora import corpus
-from bert_tf.data import config as data_config
 from bert_tf.data import (
   input_pipeline,
   masking,
@@ -25,6 +24,7 @@ from bert_tf.data import (
   pretraining_records,
   records,
 )
+from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.model_folder import letter_case
 
 
@@ -76,10 +76,11 @@ class ShardCounts:
   num_random_next: int = 0  # Instances whose second segment is random.
   num_pieces: int = 0  # Word pieces of all documents.
   num_unknown: int = 0  # Those that are [UNK].
+  num_cut: int = 0  # Word pieces that did not fit into their instances.
 
 
 def load_tokenizer(
-  config: data_config.PretrainingDataConfig,
+  config: PretrainingDataConfig,
 ) -> tokenization.FullTokenizer:
   """Loads the tokenizer and checks that it has the special tokens."""
   tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
@@ -92,7 +93,7 @@ class InstanceBuilder:
 
   def __init__(
     self,
-    config: data_config.PretrainingDataConfig,
+    config: PretrainingDataConfig,
     tokenizer: tokenization.FullTokenizer,
     rng: random.Random,
   ) -> None:
@@ -102,6 +103,7 @@ class InstanceBuilder:
     self._masker = masking.Masker(config.masking_config, tokenizer.vocab)
     self._cls = tokenizer.vocab[tokenization.CLS]
     self._sep = tokenizer.vocab[tokenization.SEP]
+    self.num_cut = 0  # Word pieces that were dropped from instances.
 
   def read(self, sentences: Sequence[str]) -> Document:
     """Tokenizes a document; drops sentences without a token."""
@@ -195,7 +197,9 @@ class InstanceBuilder:
     a_start, a_stop = first[0].bounds[first[1]], first[0].bounds[first[2]]
     b_start, b_stop = second[0].bounds[second[1]], second[0].bounds[second[2]]
     num_a, num_b = a_stop - a_start, b_stop - b_start
-    for _ in range(num_a + num_b - self.config.max_num_tokens):
+    num_excess = max(0, num_a + num_b - self.config.max_num_tokens)
+    self.num_cut += num_excess
+    for _ in range(num_excess):
       from_front = flip() < 0.5
       if num_a > num_b:
         num_a -= 1
@@ -211,7 +215,7 @@ class InstanceBuilder:
 
 def build_shard(
   shard: corpus.Shard,
-  config: data_config.PretrainingDataConfig,
+  config: PretrainingDataConfig,
   tokenizer: tokenization.FullTokenizer,
   seed: int,
   output_files: Sequence[str],
@@ -272,6 +276,7 @@ def build_shard(
     num_random_next=num_random_next,
     num_pieces=sum(len(document.ids) for document in documents),
     num_unknown=sum(document.ids.count(unknown) for document in documents),
+    num_cut=builder.num_cut,
   )
 
 

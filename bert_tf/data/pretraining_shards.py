@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import glob
 import hashlib
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,9 +15,16 @@ import tqdm
 from absl import logging
 
 from bert_tf.corpora import corpus
-from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, record_cache, unknown_pieces
-from bert_tf.files import atomic, lock, paths, shard_files, worker_pool
+from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.files import (
+  atomic,
+  lock,
+  paths,
+  shard_files,
+  text_lines,
+  worker_pool,
+)
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
 
@@ -32,7 +40,7 @@ class Summary:
   num_shards_kept: int  # Number of shards that an earlier run built.
   output_files: tuple[str, ...]  # All files of the data set, in order.
   seconds: float  # Wall time.
-  config: data_config.PretrainingDataConfig
+  config: PretrainingDataConfig
 
   def lines(self) -> list[str]:
     """The summary as lines, without counts if no shard was built."""
@@ -49,6 +57,7 @@ class Summary:
     num_positions = counts.num_records * self.config.max_seq_length
     padding = 1 - counts.num_tokens / num_positions
     num_masked = counts.num_masked / counts.num_instances
+    num_cut = counts.num_cut / counts.num_instances
     random_next = counts.num_random_next / counts.num_instances
     masked = [f"masked             {num_masked:.2f} per instance"]
     next_sentence = [f"next sentence      {random_next:.1%} random"]
@@ -58,6 +67,7 @@ class Summary:
       f"instances          {counts.num_instances:,}",
       f"records            {counts.num_records:,}",
       f"padding            {padding:.1%} of all positions",
+      f"cut off            {num_cut:.2f} word pieces per instance",
       *(masked if self.config.mask else ()),
       *(() if self.config.no_nsp else next_sentence),
       *lines,
@@ -65,7 +75,7 @@ class Summary:
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class ShardTask:
   """One shard to build."""
 
   shard: corpus.Shard
@@ -78,7 +88,7 @@ Builder = Callable[..., dict[int, pretraining_data.ShardCounts]]
 
 
 def create(
-  config: data_config.PretrainingDataConfig,
+  config: PretrainingDataConfig,
   input_files: Sequence[str],
   output_file: str,
   num_shards: int = 1,
@@ -102,9 +112,12 @@ def create(
   names = output_files(input_files, output_file, num_shards, num_workers)
   # Raises for a faulty vocabulary.
   tokenizer = pretraining_data.load_tokenizer(config)
+  sample = unknown_pieces.PieceCounts(tokenizer, input_files[0])
+  for line in itertools.islice(text_lines.read_lines(*input_files), 1000):
+    sample.add_ids(tokenizer.tokenize_to_ids(line))
   shards = corpus.plan_shards(input_files, num_shards)
   tasks = [
-    Task(
+    ShardTask(
       shard,
       shard_seed(config.random_seed, shard.index, num_shards),
       tuple(names) if num_shards == 1 else (names[shard.index],),
@@ -212,8 +225,8 @@ _load_tokenizer = functools.lru_cache(1)(pretraining_data.load_tokenizer)
 
 
 def build_task(
-  config: data_config.PretrainingDataConfig,
-  task: Task,
+  config: PretrainingDataConfig,
+  task: ShardTask,
   report: Callable[[int], Any] = lambda num_done: None,
 ) -> pretraining_data.ShardCounts:
   """Builds one shard in a worker."""
@@ -224,8 +237,8 @@ def build_task(
 
 
 def _build_here(
-  config: data_config.PretrainingDataConfig,
-  tasks: Sequence[Task],
+  config: PretrainingDataConfig,
+  tasks: Sequence[ShardTask],
   num_workers: int,
 ) -> dict[int, pretraining_data.ShardCounts]:
   num_passes = config.dupe_factor + 1  # One to read.
@@ -246,7 +259,7 @@ def _build_here(
   return counts
 
 
-def _remove_unfinished(tasks: Sequence[Task]) -> None:
+def _remove_unfinished(tasks: Sequence[ShardTask]) -> None:
   for task in tasks:
     for path in task.output_files:
       atomic.remove_unfinished(glob.escape(path))
@@ -274,8 +287,3 @@ def _log(
       num_single,
       len(counts),
     )
-  base, separator, end = summary.output_files[0].rpartition("-00000-of-")
-  pattern = f"{glob.escape(base)}-?????-of-?????{end[5:]}"
-  matches = paths.matches(pattern) if separator else []
-  if others := sorted({*matches} - {*summary.output_files}):
-    logging.warning("%s remains from another number of shards.", others[0])

@@ -13,9 +13,6 @@ from bert_tf import tokenization
 from bert_tf.data import input_pipeline, records
 from bert_tf.files import atomic, json_files, paths
 
-# The settings file also holds these counts, which are results.
-_COUNTS = ("num_records", "num_cut")
-
 
 def write(
   path: str,
@@ -28,8 +25,8 @@ def write(
   `write_all` writes the records and returns how many examples were truncated,
   or None if it does not count them.
   """
-  saved_settings = json.loads(json.dumps(settings))
-  existing = _find_reusable(path, saved_settings)
+  key = json.loads(json.dumps(settings))
+  existing = _find_reusable(path, key)
   if existing:
     logging.info("Reusing %s, made from these examples and settings.", path)
     return existing
@@ -38,9 +35,11 @@ def write(
   paths.remove(note)
   with records.open_records([path]) as writer:
     num_cut = write_all(writer)
-    saved_settings |= {"num_records": writer.num_written, "num_cut": num_cut}
-  atomic.write_lines(note, [json.dumps(saved_settings, indent=2)])
-  return input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
+  files = input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
+  content = {"settings": key, "num_records": files.num_records}
+  content |= {"num_cut": num_cut}
+  atomic.write_lines(note, [json.dumps(content, indent=2)])
+  return files
 
 
 def tokenizer_settings(tokenizer: tokenization.FullTokenizer) -> dict[str, Any]:
@@ -70,16 +69,15 @@ def _find_reusable(
   if not (paths.exists(note) and paths.exists(path)):
     return None
   try:
-    written = json_files.read_object(note)
-    counts = {name: written.pop(name, None) for name in _COUNTS}
-    if written != settings:
+    content = json_files.read_object(note)
+    if content.get("settings") != settings:
       return None
     existing = input_pipeline.open_records(path)
   except ValueError as error:
     logging.warning("%s The file is written again.", error)
     return None
-  if existing.num_records != counts["num_records"]:
+  if existing.num_records != content.get("num_records"):
     return None
   return dataclasses.replace(
-    existing, num_cut=counts["num_cut"], is_reused=True
+    existing, num_cut=content.get("num_cut"), is_reused=True
   )

@@ -12,11 +12,12 @@ from absl import logging
 
 import bert_tf
 from bert_tf import settings, tokenization
-from bert_tf.corpora import sources
+from bert_tf.corpora.sources import InputFile
+from bert_tf.data.vocabulary import Coverage
 from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import predictor
-from bert_tf.pipeline import config as pipeline_config
-from bert_tf.pipeline import text_steps
+from bert_tf.pipeline.config import PipelineConfig
+from bert_tf.pipeline.model import Model
 from bert_tf.training import objective as objective_lib
 
 FILE = "README.md"
@@ -48,21 +49,22 @@ bert-tf serve --model=saved_model/1 --port=8501
 
 
 def write(
-  config: pipeline_config.PipelineConfig,
-  inputs: Sequence[sources.InputFile],
+  config: PipelineConfig,
+  model: Model,
+  inputs: Sequence[InputFile],
+  coverage: Coverage,
   results: Mapping[str, float | int],
 ) -> None:
   """Writes the model card; warns if the results by name are near chance."""
-  language, size = config.reading.language, config.model_size
-  title, start = f"BERT {config.size_name}, {language}", size.initial_values
+  language, size = config.reading.language, model.size
+  title, start = f"BERT {model.name}, {language}", size.initial_values
   if config.model:
     title = f"{model_name(config)}, pre-trained further, {language}"
-    start = f"those of `{model_name(config)}` ({config.size_name})"
+    start = f"those of `{model_name(config)}` ({model.name})"
   nsp = "" if size.no_nsp else " and next-sentence prediction"
   report = shard_files.read_settings(config.file("train.txt.report.json"))
-  counts = report.get("counts", {})
+  counts = report["counts"]
   vocab = tokenization.load_vocab(config.file("vocab.txt"))
-  coverage = text_steps.measure_coverage(config)
   accuracy = results["masked_lm_accuracy"]
   chance = coverage.num_most_frequent / coverage.num_pieces
   verdict = (
@@ -107,7 +109,7 @@ def write(
   atomic.write_lines(os.path.join(config.output_dir, FILE), lines)
 
 
-def _examples(config: pipeline_config.PipelineConfig) -> list[str]:
+def _examples(config: PipelineConfig) -> list[str]:
   model = predictor.Predictor(config.output_dir, top_k=3)
   tokenize = model.task().tokenizer.tokenize_to_ids
   rng = random.Random(config.seed)
@@ -131,13 +133,13 @@ def _examples(config: pipeline_config.PipelineConfig) -> list[str]:
   return table
 
 
-def model_name(config: pipeline_config.PipelineConfig) -> str:
+def model_name(config: PipelineConfig) -> str:
   """The name of the model to continue, the last part of its path."""
   assert config.model
   return os.path.basename(os.path.abspath(config.model))
 
 
-def _command(config: pipeline_config.PipelineConfig) -> str:
+def _command(config: PipelineConfig) -> str:
   flags = [
     f"--{field.name}={shlex.quote(str(value))}"
     for part in (config, config.reading, config.compute)

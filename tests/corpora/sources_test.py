@@ -27,7 +27,7 @@ def read(path, plain_format="text", **settings):
   config = text_config.TextConfig(**settings)
   (source,) = sources.find_files(path, config, plain_format)
   counts = collections.Counter()
-  texts = [d.text for d in sources.read(source, config, counts)]
+  texts = list(sources.read_documents(source, config, counts))
   return texts, counts
 
 
