@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import keras
@@ -296,12 +296,20 @@ class HeadModel(modeling.PretrainedModel):
       ValueError: as BertModel.from_pretrained; also if the folder's head has
         another task or other labels, or if num_labels is unknown.
     """
-    from bert_tf import model_folder
+    from bert_tf.model_folder.folder import ModelFolder
 
-    files = model_folder.read(os.fspath(folder))
+    files = ModelFolder.open(os.fspath(folder))
     labels: dict[str, Any] = {}
     if issubclass(cls, _LabelModel):
-      there = None if encoder_only else files.num_outputs(cls.task)
+      [there] = files.shapes.get("output_bias", (None,))
+      if encoder_only:
+        there = None
+      if there and files.saved and files.saved.task != cls.task:
+        raise ValueError(
+          f"{files.weights} has the head of another task: {files.saved.task}, "
+          f"not {cls.task}; set `encoder_only` and `num_labels` to start a new "
+          "one."
+        )
       labels["num_labels"] = num_labels or there
       if not labels["num_labels"]:
         raise ValueError(f"set `num_labels` for the new {cls.task} head.")
@@ -310,8 +318,8 @@ class HeadModel(modeling.PretrainedModel):
           f"{files.weights} has a head for {there} labels, not {num_labels}; "
           "set `encoder_only` to start a new one."
         )
-    model = cls(files.bert_config, dtype=dtype, **labels)
-    model_folder.load(files, model, prefix="bert/" if encoder_only else "")
+    model = cls(files.config, dtype=dtype, **labels)
+    files.load(model, prefix="bert/" if encoder_only else "")
     return model
 
   def compute_loss(
@@ -593,26 +601,29 @@ def models(task: str | None = None) -> list[type[HeadModel]]:
   return list(by_names.values())
 
 
-def find_kind(
+def find_heads(
   names: Collection[str], task: str | None = None
-) -> type[HeadModel] | None:
-  """Returns the model for a checkpoint's head, None for BertModel itself.
+) -> tuple[Head, ...]:
+  """Returns the heads that have variables with the names of a checkpoint.
 
-  Args:
-    names: names of the checkpoint's variables.
-    task: the task that the files beside the checkpoint name. Only it tells a
-      TokenModel from a ClassifierModel; see `models`.
-
-  Raises:
-    ValueError: if the checkpoint has the heads of several tasks.
+  Only the task that the files beside it name tells heads with equal names
+  apart; see `models`.
   """
-  kinds = [m for m in models(task) if not m.missing_variables(names)]
-  if named := [m for m in kinds if m.task == task]:
-    return named[0]
-  if len(kinds) > 1:
-    tasks = ", ".join(model.task for model in kinds)
-    raise ValueError(f"the checkpoint has heads of several tasks: {tasks}.")
-  return kinds[0] if kinds else None
+  return tuple(
+    head
+    for model in models(task)
+    for head in model.heads
+    if any(name in head.shapes for name in names)
+  )
+
+
+def find_model(
+  own_heads: Sequence[Head], task: str | None = None
+) -> type[HeadModel] | None:
+  """Returns a model with exactly these heads, if possible that of the task."""
+  specs = sorted(registry.TASKS.values(), key=lambda spec: spec.name != task)
+  kinds = (registry.load(spec.model) for spec in specs if spec.model)
+  return next((m for m in kinds if m.heads == tuple(own_heads)), None)
 
 
 def build(

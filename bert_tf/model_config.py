@@ -100,7 +100,13 @@ class BertConfig:
       ValueError: if the file is not a JSON object, vocab_size is missing, a
         value is out of range, or a key says that the model is not a BERT.
     """
-    json_object = json_files.read_object(json_file)
+    return cls.from_json_object(json_files.read_object(json_file), json_file)
+
+  @classmethod
+  def from_json_object(
+    cls, json_object: Mapping[str, Any], json_file: str
+  ) -> "BertConfig":
+    """Returns the config in the content of a file; see `from_json_file`."""
     if hugging_face.is_config(json_object, json_file):
       json_files.check(json_object, hugging_face.Config, json_file)
       names = cls.original_keys()

@@ -496,7 +496,7 @@ class PretrainedModel(serialization.Configured, keras.Model):
   input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")
   # Features that `call` needs besides those of BertModel.
   more_inputs: tuple[str, ...] = ()
-  # Of the folder that the weights came from; `model_folder.load` sets them.
+  # Of the folder that the weights came from; `ModelFolder.load` sets them.
   vocab_file: str | None = None
   run: Any = None
 
@@ -529,7 +529,7 @@ class PretrainedModel(serialization.Configured, keras.Model):
     Raises:
       ValueError: if the folder has other files, or labels do not fit the head.
     """
-    from bert_tf import model_folder
+    from bert_tf.model_folder import folder as model_folder
 
     model_folder.save(self, os.fspath(folder), vocab_file, settings)
 
@@ -588,16 +588,16 @@ class BertModel(PretrainedModel):
 
     Args:
       folder: a released model, a run, a conversion, a SavedModel or a model of
-        Hugging Face, see `model_folder.read`.
+        Hugging Face, see `ModelFolder.open`.
       dtype: as in the constructor.
     """
-    from bert_tf import model_folder
+    from bert_tf.model_folder.folder import ModelFolder
 
-    files = model_folder.read(os.fspath(folder))
+    files = ModelFolder.open(os.fspath(folder))
     # Loading overwrites every variable, so none needs a random value.
-    model = cls(files.bert_config.without_random_values(), dtype=dtype)
-    model.config = files.bert_config
-    model_folder.load(files, model)
+    model = cls(files.config.without_random_values(), dtype=dtype)
+    model.config = files.config
+    files.load(model)
     return model
 
   def build(self, input_shape: Any = None) -> None:

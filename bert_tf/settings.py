@@ -58,7 +58,8 @@ class Setting:
   minimum: float | None = None
   maximum: float | None = None
   original: bool = False  # Whether the release of 2018 has the flag.
-  # The value if neither the user nor a saved run gives one.
+  # The default if neither the user nor a saved run gives a value. With one, the
+  # field's own default is None.
   fallback: Any = _NOTHING
   flag: str | None = None  # The name of the flag if not the field's.
   # Whether the flag of a tuple is given once for each item, instead of once
@@ -84,8 +85,8 @@ def setting(default: Any = REQUIRED, help: str = "", **properties: Any) -> Any:
   """Returns a dataclass field with a Setting of these properties.
 
   The setting is required if it has no default or if it has alternatives. With a
-  default of None and a `fallback`, `resolve` sets the value if the user gives
-  none.
+  default of None and a `fallback`, a saved run gives the value if the user
+  gives none.
   """
   required = default is REQUIRED or bool(properties.get("alternatives"))
   made = Setting(help=help, required=required, **properties)
@@ -107,7 +108,9 @@ limits = functools.partial(setting, topic=LIMITS)
 output = functools.partial(setting, topic=OUTPUT)
 
 
-def saved_setting(config: type[Dataclass], name: str, note: str = "") -> Any:
+def saved_setting(
+  config: type[Dataclass], name: str, note: str = "", main: bool = False
+) -> Any:
   """Returns a setting of another config as a field with the default None.
 
   If the user gives no value, a saved run decides, or else the default of the
@@ -120,7 +123,7 @@ def saved_setting(config: type[Dataclass], name: str, note: str = "") -> Any:
     help=note + setting.help,
     original=False,
     fallback=setting.fallback if setting.is_saved else field.default,
-    main=False,
+    main=main,
   )
   return dataclasses.field(default=None, metadata={_KEY: changed})
 
@@ -160,38 +163,44 @@ def check(config: Dataclass) -> None:
       raise ValueError(f"{name} {value} must be at most {setting.maximum}.")
 
 
-def resolve(
-  config: Config, saved: Mapping[str, Any] | None, where: str
-) -> Config:
-  """Returns the config with the values that the user did not give.
+def fill(config: Config, saved: Mapping[str, Any], where: str) -> Config:
+  """Returns the config with saved values of the settings that are None.
 
-  A setting with a `fallback` is the user's, else that of a saved run, else the
-  fallback, also in nested configs. The log names the values of the saved run
-  that count, and those that the user replaces.
+  Nested configs are filled as well. The log names the values that are not the
+  defaults, and those that the user replaces.
 
   Args:
     config: a config dataclass.
-    saved: the run's values by setting name, None if not known.
+    saved: the values of a run, by setting name; None for what is not known.
     where: the file or folder of the saved values, for the log.
   """
-  saved, taken, replaced = saved or {}, [], []
-  changes = {}
+  changes, taken, replaced = {}, [], []
   for field, value in _flat_fields(config):
-    name, setting = field.name, get_setting(field)
-    if not setting or not setting.is_saved:
-      continue
-    known = saved.get(name)
-    if value is None:
-      changes[name] = setting.fallback if known is None else known
-      if known not in (None, setting.fallback):
+    name, setting, known = field.name, get_setting(field), saved.get(field.name)
+    if value is None and known is not None:
+      changes[name] = known
+      if known != _default(field):
         taken.append(f"{name}={known}")
-    elif known not in (None, value):
+    elif setting and setting.is_saved and known not in (None, value):
       replaced.append(f"{name}={value} instead of {known}")
   if taken:
     logging.info("From %s: %s.", where, ", ".join(taken))
   if replaced:
     logging.warning("Unlike %s: %s.", where, ", ".join(replaced))
   return replace_values(config, changes)
+
+
+def with_defaults(config: Config) -> Config:
+  """Returns the config with the defaults of the settings that are None."""
+  open_fields = (field for field, v in _flat_fields(config) if v is None)
+  return replace_values(config, {f.name: _default(f) for f in open_fields})
+
+
+def _default(field: dataclasses.Field) -> Any:
+  setting = get_setting(field)
+  if setting and setting.is_saved:
+    return setting.fallback
+  return None if field.default is dataclasses.MISSING else field.default
 
 
 def _flat_fields(config: Dataclass) -> Iterator[tuple[dataclasses.Field, Any]]:
@@ -232,7 +241,7 @@ def values(config: Dataclass) -> dict[str, Any]:
 def decisive(config: Dataclass) -> dict[str, Any]:
   """Returns the settings that decide what a training learns, by name.
 
-  Those that a saved run keeps are left out, since `resolve` names them.
+  Those that a saved run keeps are left out, since `fill` names them.
   """
   topics = (DATA, INSTANCES, MASKING, TRAINING)
   found = {}

@@ -91,7 +91,11 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
   a vocab.txt, or a tokenizer.json of word pieces. Raises ValueError if it is
   empty, is not UTF-8, or has a token twice.
   """
-  content = tokenizer_files.read_vocab(vocab_file)
+  return parse_vocab(tokenizer_files.read_vocab(vocab_file), vocab_file)
+
+
+def parse_vocab(content: bytes, vocab_file: str) -> dict[str, int]:
+  """Returns the ids in the content of a vocab.txt; see `load_vocab`."""
   content = content.removeprefix(codecs.BOM_UTF8)
   lines = paths.decode(vocab_file, content).replace("\r", "").split("\n")
   tokens = [line.strip() for line in lines]
@@ -350,6 +354,7 @@ class FullTokenizer:
     vocab_file: a vocab.txt, or a tokenizer.json of word pieces.
     do_lower_case: whether to lower-case texts, as the vocabulary needs it.
     strip_accents: whether to strip accents; None for the same as do_lower_case.
+    vocab: the content of vocab_file, if it has been read before.
 
   Raises:
     ValueError: if the vocabulary is damaged or lacks [UNK].
@@ -370,8 +375,9 @@ class FullTokenizer:
     vocab_file: str,
     do_lower_case: bool = True,
     strip_accents: bool | None = None,
+    vocab: dict[str, int] | None = None,
   ) -> None:
-    self.vocab = load_vocab(vocab_file)
+    self.vocab = load_vocab(vocab_file) if vocab is None else vocab
     self.inv_vocab = {index: token for token, index in self.vocab.items()}
     if UNK not in self.vocab:
       raise ValueError(

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, heads, modeling
-from bert_tf.convert import convert, pretrained
+from bert_tf.convert import convert
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import tiny_models
 
 SCOPE = "bert/embeddings/"
@@ -100,7 +101,7 @@ def fine_tune(folder):
 
 
 def to_hf(folder):
-  source = pretrained.ModelSource(folder)
+  source = ModelFolder.open(folder)
   convert.convert(source, "original", f"{folder}/out", "hf")
 
 
@@ -153,12 +154,12 @@ def test_unknown_variables_are_left_out_and_named(
   if target == "original":
     convert.slim(folder, path)
   else:
-    convert.convert(pretrained.ModelSource(folder), "original", path, target)
+    convert.convert(ModelFolder.open(folder), "original", path, target)
   text = "".join(r.getMessage() for r in caplog.records if r.levelno > 20)
   for extra_name in extra:
     assert extra_name in text
   back = str(tmp_path / "back" / "bert_model.ckpt")
   convert.convert(
-    pretrained.ModelSource(path), convert.find_format(path), back, "original"
+    ModelFolder.open(path), convert.find_format(path), back, "original"
   )
   assert set(checkpoints.CheckpointReader(back).shapes) == set(tensors())

@@ -61,21 +61,8 @@ def test_heads_name_the_variables_of_their_models(kind):
   assert named == {
     name: shape for name, shape in result.items() if name[:5] != "bert/"
   }
-  assert heads.find_kind(result, kind.task) is kind
-
-
-def test_a_checkpoint_without_a_whole_head_is_an_encoders():
-  names = ["bert/pooler/dense/kernel", "cls/predictions/output_bias"]
-  assert heads.find_kind(names) is None
-  assert isinstance(
-    heads.build(None, modeling.BertConfig(7, 4, 1, 2, 6), 0), modeling.BertModel
-  )
-
-
-def test_heads_of_several_tasks_are_named():
-  names = ["choice_weights", *heads.SPAN.shapes]
-  with pytest.raises(ValueError, match="squad, swag"):
-    heads.find_kind(names)
+  assert heads.find_heads(result, kind.task) == kind.heads
+  assert heads.find_model(kind.heads, kind.task) is kind
 
 
 def test_logits_losses_and_probabilities_are_the_originals(tiny):

@@ -19,7 +19,7 @@ import pytest
 import bert_tf
 from bert_tf import checkpoints
 from bert_tf.cli import serve
-from bert_tf.convert import convert, extend_vocab, pretrained
+from bert_tf.convert import convert, extend_vocab
 from bert_tf.corpora import corpus, corpus_build, sources, text_config
 from bert_tf.export import config as export_config
 from bert_tf.export import export
@@ -28,6 +28,7 @@ from bert_tf.formats import parquet
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
 from bert_tf.model_folder import letter_case
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.server import config as server_config
 from bert_tf.tasks import pretraining, pretraining_config
 from tests.support import runs, worlds
@@ -76,12 +77,12 @@ def not_finite(world):
 
 
 def to(world, target_format, path, target="new/ckpt", **values):
-  source = pretrained.ModelSource(path, **values)
+  source = ModelFolder.open(path, **values)
   convert.convert(source, "original", world.path(target), target_format)
 
 
 def extend(world, word):
-  source = pretrained.ModelSource(world.model("pretraining"))
+  source = ModelFolder.open(world.model("pretraining"))
   extend_vocab.extend(source, [word], world.path("more"), "grow")
 
 

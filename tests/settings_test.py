@@ -71,9 +71,13 @@ def test_nested_values_are_checked_too():
     Inner(max_seq_length=4)
 
 
-@pytest.mark.parametrize("saved", [None, {}, {"do_lower_case": None}])
+def resolve(config, saved):
+  return settings.with_defaults(settings.fill(config, saved, "out/run.json"))
+
+
+@pytest.mark.parametrize("saved", [{}, {"do_lower_case": None}])
 def test_an_unset_value_is_the_fallback(saved):
-  settled = settings.resolve(Outer(vocab_file="v"), saved, "run.json")
+  settled = resolve(Outer(vocab_file="v"), saved)
   assert settled.do_lower_case is True
   assert settled.strip_accents is None
   assert settled.inner.max_seq_length == 384
@@ -88,7 +92,7 @@ def test_an_unset_value_is_the_saved_one():
     "plain": 8,
     "rate": 0.1,
   }
-  settled = settings.resolve(Outer(vocab_file="v"), saved, "run.json")
+  settled = resolve(Outer(vocab_file="v"), saved)
   assert settled.do_lower_case is False
   assert settled.strip_accents is True
   assert settled.inner.max_seq_length == 64
@@ -98,7 +102,7 @@ def test_an_unset_value_is_the_saved_one():
 def test_a_given_value_may_repeat_the_saved_one():
   config = Outer(vocab_file="v", do_lower_case=False)
   saved = {"do_lower_case": False}
-  assert settings.resolve(config, saved, "run.json") == Outer(
+  assert resolve(config, saved) == Outer(
     vocab_file="v", do_lower_case=False, inner=Inner(max_seq_length=384)
   )
 
@@ -107,7 +111,7 @@ def test_a_given_value_counts_more_and_the_log_says_so():
   config = Outer(vocab_file="v", inner=Inner(max_seq_length=64))
   saved = {"max_seq_length": 128, "do_lower_case": False}
   with runs.logged() as log:
-    settled = settings.resolve(config, saved, "out/run.json")
+    settled = resolve(config, saved)
   assert settled.inner.max_seq_length == 64
   assert settled.do_lower_case is False
   assert "From out/run.json: do_lower_case=False." in log()

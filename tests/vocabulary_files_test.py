@@ -8,9 +8,10 @@ import pytest
 
 import bert_tf
 from bert_tf import checkpoints, heads, tokenization
-from bert_tf.convert import extend_vocab, pretrained
+from bert_tf.convert import extend_vocab
 from bert_tf.export import config as export_config
 from bert_tf.export import export
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import tiny_models
 
 NUM_ROWS = tiny_models.CONFIG.vocab_size
@@ -69,7 +70,7 @@ def test_blank_lines_at_the_end_are_not_words(tmp_path):
 def test_new_words_use_rows_without_a_word(tmp_path):
   folder = write_model(tmp_path / "m", blank_lines=3)
   out = str(tmp_path / "out")
-  source = pretrained.ModelSource(str(folder))
+  source = ModelFolder.open(str(folder))
   extension = extend_vocab.extend(source, ["unheard"], out, "grow")
   assert extension.ids == {"unheard": NUM_WORDS}
   assert extension.vocab_size == NUM_ROWS

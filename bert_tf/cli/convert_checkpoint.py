@@ -58,7 +58,8 @@ class ConversionConfig:
 @command.of(ConversionConfig)
 def run() -> None:
   """Strips one checkpoint, averages several, or converts a model."""
-  from bert_tf.convert import convert, pretrained
+  from bert_tf.convert import convert
+  from bert_tf.model_folder.folder import ModelFolder
 
   config = config_flags.build(ConversionConfig)
   path = config.model or config.input_checkpoint
@@ -77,8 +78,11 @@ def run() -> None:
     ["average_last"],
     f"does not apply to --from={source_format} --to={config.target_format}",
   )
-  source = pretrained.ModelSource(
-    path, config.bert_config_file, config.vocab_file, config.do_lower_case
+  source = ModelFolder.open(
+    path,
+    bert_config_file=config.bert_config_file,
+    vocab_file=config.vocab_file,
+    do_lower_case=config.do_lower_case,
   )
   model = convert.convert(
     source, source_format, config.output_checkpoint, config.target_format

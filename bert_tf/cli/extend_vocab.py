@@ -44,7 +44,8 @@ class ExtensionConfig:
 @command.of(ExtensionConfig, model_flags.ModelFlags)
 def run() -> None:
   """Adds the words of the flags and prints a report."""
-  from bert_tf.convert import extend_vocab, pretrained
+  from bert_tf.convert import extend_vocab
+  from bert_tf.model_folder.folder import ModelFolder
 
   model = model_flags.require_model()
   config = config_flags.build(ExtensionConfig)
@@ -54,12 +55,8 @@ def run() -> None:
   if config.words_file:
     lines = text_lines.read_lines(config.words_file)
     words = tuple(filter(None, map(str.strip, lines)))
-  source = pretrained.ModelSource(
-    str(model["init_checkpoint"]),
-    model["bert_config_file"],
-    model["vocab_file"],
-    config.do_lower_case,
-  )
+  path = model.pop("init_checkpoint")
+  source = ModelFolder.open(path, **model, do_lower_case=config.do_lower_case)
   extension = extend_vocab.extend(
     source, words, config.output_dir, config.method
   )

@@ -51,7 +51,7 @@ def chosen_steps(
 def _main(task: registry.TaskSpec, function: registry.Named) -> None:
   config = config_flags.build(
     registry.load(task.config),
-    **model_flags.resolve_files(),
+    **model_flags.values(),
     **chosen_steps(),
   )
   for name, other in config.idle_settings().items():

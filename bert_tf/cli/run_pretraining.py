@@ -26,7 +26,7 @@ from bert_tf.tasks import pretraining_config
 def _run_on_records() -> None:
   from bert_tf.tasks import pretraining
 
-  files = model_flags.resolve_files(needs_vocab=False)
+  files = model_flags.values()
   if any(map(config_flags.is_given, ("train_hours", "train_minutes"))):
     config_flags.refuse_given(
       ("num_train_steps", "num_warmup_steps"),

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import checkpoint_names, checkpoints, model_folder, names
+from bert_tf import checkpoint_names, checkpoints, names
 from bert_tf.convert import pretrained
 from bert_tf.formats import sentence_transformers
-from bert_tf.model_folder import run_info
+from bert_tf.model_folder import run_info, weights
+from bert_tf.model_folder.folder import ModelFolder
 
 # The modules that read and write each format; SUFFIXES end their files' names.
 FORMATS: dict[str, Any] = {
@@ -21,7 +22,7 @@ FORMATS: dict[str, Any] = {
 
 
 def convert(
-  source: pretrained.ModelSource,
+  source: ModelFolder,
   source_format: str,
   target: str,
   target_format: str,
@@ -31,8 +32,9 @@ def convert(
   Args:
     source: the model to read.
     source_format: one of FORMATS.
-    target: the path to write, in the form of `ModelSource.path`. run.json,
-      config and vocabulary go beside it, or into it if it is a folder.
+    target: the prefix of a checkpoint, a folder or a .weights.h5 file to write.
+      run.json, config and vocabulary go beside it, or into it if it is a
+      folder.
     target_format: one of FORMATS.
 
   Returns:
@@ -45,8 +47,8 @@ def convert(
   """
   model = FORMATS[source_format].read(source)
   if target_format != "original":
-    model.config.check_bidirectional(source.path)
-  checkpoints.check_finite(source.path, model.tensors)
+    model.config.check_bidirectional(str(source.weights))
+  checkpoints.check_finite(str(source.weights), model.tensors)
   return FORMATS[target_format].write(model, target)
 
 
@@ -58,7 +60,7 @@ def find_format(path: str) -> str:
   """
   ends = {e: n for n, m in FORMATS.items() for e in getattr(m, "SUFFIXES", ())}
   if not path.endswith(tuple(ends)):
-    path = model_folder.find_weights(path)
+    path = weights.find_weights(path)
   for end, name in ends.items():
     if path.endswith(end):
       return name
@@ -86,7 +88,7 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
   listed = [
     p for p in checkpoints.list_checkpoints(path) if not p.endswith("-0")
   ]
-  prefixes = listed[:average_last] or [model_folder.find_weights(path)]
+  prefixes = listed[:average_last] or [weights.find_weights(path)]
   if len(prefixes) < average_last:
     raise ValueError(
       f"`average_last={average_last}` needs as many trained checkpoints, but "
@@ -98,16 +100,16 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
   checkpoint_names.check_is_bert(prefixes[0], newest_reader.shapes)
   folder = os.path.dirname(target) or "."
   source = run_info.get_folder(prefixes[0])
-  contents = run_info.read_files(source)
-  newest, run = model_folder.read_run(prefixes[0]), run_info.read_run(source)
-  has_scores = len(prefixes) == 1 and newest is not None and bool(newest.scores)
+  contents, run = run_info.read_files(source), run_info.read_run(source)
+  newest = checkpoints.find_latest(source) or prefixes[0]
+  has_scores = prefixes in ([newest], [source])
   # In the run's own folder, run.json keeps its scores.
   is_own = os.path.abspath(source) == os.path.abspath(folder)
   if run and not has_scores and not is_own:
     run = dataclasses.replace(run, scores={})
     contents[run_info.RUN_FILE] = run_info.to_json(run)
   encoder_files = sentence_transformers.read_files(source)
-  pretrained.write_contents(folder, run, {**encoder_files, **contents})
+  pretrained.write_contents(folder, {**encoder_files, **contents})
   average(prefixes, target)
   return prefixes
 
@@ -123,9 +125,9 @@ def average(prefixes: Sequence[str], target: str) -> None:
   readers = [checkpoints.CheckpointReader(prefix) for prefix in prefixes]
   first = readers[0]
   kept = checkpoint_names.parameters(first.shapes)
-  has_config = model_folder.has_config(run_info.get_folder(first.path))
+  has_config = run_info.has_config(run_info.get_folder(first.path))
   if checkpoint_names.WORD_EMBEDDINGS in kept and has_config:
-    shapes = pretrained.find_shapes(model_folder.read_beside(first.path))
+    shapes = pretrained.find_shapes(ModelFolder.open(first.path))
     pretrained.warn_of_left_out(first.path, set(kept) - shapes.keys())
     kept = [name for name in kept if name in shapes]
   means = {}

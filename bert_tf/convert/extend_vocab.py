@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from bert_tf import checkpoint_names, tokenization
+from bert_tf import checkpoint_names
 from bert_tf.convert import pretrained
 from bert_tf.files import atomic, paths
 from bert_tf.formats import tokenizer_files
-from bert_tf.model_folder import letter_case, run_info
+from bert_tf.model_folder import run_info
+from bert_tf.model_folder.folder import ModelFolder
 
 CHECKPOINT_NAME = "bert_model.ckpt"
 
@@ -35,7 +36,7 @@ class Extension:
 
 
 def extend(
-  source: pretrained.ModelSource,
+  files: ModelFolder,
   words: Iterable[str],
   output_dir: str,
   method: str = "unused",
@@ -46,7 +47,7 @@ def extend(
   tokens of a text change only at words that are, or begin with, a new word.
 
   Args:
-    source: the model.
+    files: the model.
     words: the words to add.
     output_dir: new or empty; gets the model without an optimizer's state.
     method: "unused" replaces `[unused]` slots, "grow" appends the words.
@@ -55,14 +56,8 @@ def extend(
     ValueError: if a word cannot be one word piece, if there are too few slots
       or no new word, if the files do not fit, or if output_dir is in use.
   """
-  if source.do_lower_case is not None:
-    tokenization.validate_case_matches_checkpoint(
-      source.do_lower_case, source.path
-    )
-  model = pretrained.read(source)
-  if not (vocab_file := model.vocab_file):
-    raise ValueError(f"{source.path} has no vocabulary; set `vocab_file`.")
-  tokenizer = letter_case.make_tokenizer(vocab_file, model.run.settings)
+  vocab_file, tokenizer = files.needed_vocab(), files.make_tokenizer(files.case)
+  model = pretrained.read(files)
   vocab = tokenizer.vocab
   words = tuple(dict.fromkeys(words))
   known = tuple(word for word in words if word in vocab)

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bert_tf import checkpoint_names, checkpoints, model_folder
+from bert_tf import checkpoint_names, checkpoints
 from bert_tf.formats import hugging_face
+from bert_tf.model_folder import weights
 
 # Keys in an object-based checkpoint: the end of every key, the beginnings of
 # keys of training state, and the part that marks an optimizer's slot.
@@ -36,7 +37,7 @@ def open_tensors(path: str) -> hugging_face.Tensors:
     ValueError: if it is not one of these files, or if it is damaged.
   """
   if not path.endswith(".h5"):
-    path = model_folder.find_weights(path)
+    path = weights.find_weights(path)
   if path.endswith(".h5") or hugging_face.is_weights(path):
     return hugging_face.open_file(path)
   reader = checkpoints.CheckpointReader(path)

@@ -12,21 +12,22 @@ from bert_tf import heads
 from bert_tf.convert import inspect, pretrained
 from bert_tf.files import atomic, errors
 from bert_tf.model_folder import run_info
+from bert_tf.model_folder import weights as weights_lib
+from bert_tf.model_folder.folder import ModelFolder
 
-SUFFIXES = (".weights.h5",)
+SUFFIXES = (weights_lib.KERAS_SUFFIX,)
 
 # Prefix of the variables of a head at the model's root: vars/0 and vars/1.
 _ROOT = "vars/"
 
 
-def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
+def read(files: ModelFolder) -> pretrained.Pretrained:
   """Reads what `save_weights` of one of this package's models wrote."""
-  path = source.path
-  files = pretrained.open_files(source, path)
+  path = str(files.weights)
   shapes = inspect.open_tensors(path).shapes
-  own_heads = _find_heads(shapes, files.run)
+  own_heads = _find_heads(shapes, files.saved)
   num_labels = shapes.get(f"{_ROOT}0", (0,))[0]
-  config = files.bert_config.without_random_values()
+  config = files.config.without_random_values()
   model = heads.build(_kind(own_heads), config, num_labels)
   kind = type(model).__name__
   num_values = sum(map(math.prod, shapes.values()))
@@ -39,7 +40,7 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   with errors.reading(path, f"has no weights of a {kind} with this config"):
     model.load_weights(path)
   tensors = {v.path: np.asarray(v.numpy()) for v in model.weights}
-  return pretrained.build(source, files, files.run, tensors)
+  return pretrained.build(files, files.saved, tensors)
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
@@ -65,7 +66,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
 
 
 def _kind(own_heads: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:
-  kind = pretrained.find_model(own_heads)
+  kind = heads.find_model(own_heads)
   if own_heads and not kind:
     names = ", ".join(head.name for head in own_heads)
     raise ValueError(f"no Keras model has exactly the heads {names}.")
@@ -80,8 +81,7 @@ def _find_heads(
     return (heads.CHOICES,)
   if num_at_root:
     task = run.task if run else None
-    kind = heads.find_kind(heads.TEXT_LABELS.shapes, task)
-    return kind.heads if kind else ()
+    return heads.find_heads(heads.TEXT_LABELS.shapes, task)
   # The other heads have the original's scopes.
   scopes = {name.rpartition("/vars/")[0] for name in shapes}
   return tuple(

@@ -15,11 +15,11 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_tf import checkpoints, heads, model_folder, modeling
+from bert_tf import checkpoints, heads, modeling
 from bert_tf.convert import pretrained
-from bert_tf.files import paths
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_info
+from bert_tf.model_folder.folder import ModelFolder
 
 # Attributes that only an encoder has.
 _ENCODER_EDGES = ("_embedding_layer", "_transformer_layers")
@@ -79,10 +79,10 @@ class Graph:
   """
 
   def __init__(self, path: str) -> None:
-    self.path = path = weights = model_folder.find_weights(path)
-    if checkpoints.is_saved_model(path):
-      weights = str(checkpoints.prefix_to_read(path))
-    self._reader = checkpoints.CheckpointReader(weights)
+    self.path = path
+    # The prefix, since the reader of a SavedModel's folder has other names.
+    prefix = str(checkpoints.prefix_to_read(path))
+    self._reader = checkpoints.CheckpointReader(prefix)
     if checkpoints.OBJECT_GRAPH not in self._reader.shapes:
       raise ValueError(
         f"{path} is not an object-based checkpoint. If it is one of the "
@@ -160,19 +160,15 @@ class _Layout:
     return pretrained.Place(path, shape, is_transposed=end == "output_weights")
 
 
-def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
+def read(files: ModelFolder) -> pretrained.Pretrained:
   """Reads an encoder in a `tf.train.Checkpoint` or, as TF Hub's, SavedModel."""
-  graph = Graph(source.path)
+  graph = Graph(str(files.weights))
   encoders = graph.with_edges(*_ENCODER_EDGES)
   if len(encoders) != 1:
     raise ValueError(
       f"{graph.path} must have one encoder of Model Garden's BERT, but has "
       f"{len(encoders)}."
     )
-  vocab_file = os.path.join(graph.path, "assets", run_info.VOCAB_FILE)
-  if not source.vocab_file and paths.exists(vocab_file):
-    source = dataclasses.replace(source, vocab_file=vocab_file)
-  files = pretrained.open_files(source, graph.path)
   models = [
     node
     for head in _TO_HEADS
@@ -182,12 +178,10 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   # The root may also have attributes for parts of the model. The model has a
   # higher number.
   roots = {"encoder": encoders[0], "model": max(models, default=None)}
-  layout = _layout(graph, roots, files.bert_config)
+  layout = _layout(graph, roots, files.config)
   bias = graph.follow(roots, f"{layout.output_head}/bias")
   num_labels = 0 if bias is None else len(graph.tensor(bias))
-  shapes = pretrained.compute_shapes(
-    files.bert_config, layout.own_heads, num_labels
-  )
+  shapes = pretrained.compute_shapes(files.config, layout.own_heads, num_labels)
   # The tensors by path; those that BERT does not have, by key.
   places = [layout.place(name, shape).name for name, shape in shapes.items()]
   nodes = {path: graph.follow(roots, path) for path in places}
@@ -205,8 +199,8 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
     graph.path,
     layout.place,
   )
-  run = files.run
-  kind = pretrained.find_model(layout.own_heads, run.task if run else None)
+  run = files.saved
+  kind = heads.find_model(layout.own_heads, run.task if run else None)
   task = kind.task if kind else "encoder"
   if run is None or run.task != task:
     labels = None
@@ -214,7 +208,7 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
       names = hugging_face.numbered_labels(num_labels)
       labels = run_info.LabelSpec("ner", run_info.WORDS, names)
     run = run_info.RunInfo(task=task, labels=labels)
-  return pretrained.build(source, files, run, tensors)
+  return pretrained.build(files, run, tensors)
 
 
 def _layout(

@@ -5,34 +5,22 @@ Every format is read into a `Pretrained` and written from one.
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoint_names, checkpoints, heads, model_folder, modeling
+from bert_tf import checkpoint_names, checkpoints, heads, modeling
 from bert_tf.files import errors, json_files, paths
 from bert_tf.formats import sentence_transformers, tokenizer_files
-from bert_tf.model_folder import letter_case, run_info
+from bert_tf.model_folder import run_info
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.tasks import registry
 
 Shape = tuple[int, ...]
 
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelSource:
-  """The path of a model to read, and settings from the user.
-
-  A setting that is None is read from the files beside the weights.
-  """
-
-  path: str  # A checkpoint's prefix, a folder or a .weights.h5 file.
-  bert_config_file: str | None = None
-  vocab_file: str | None = None
-  do_lower_case: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +39,7 @@ class Pretrained:
   @property
   def own_heads(self) -> tuple[heads.Head, ...]:
     """The heads that the model has tensors for."""
-    return find_heads(self.tensors, self.run.task)
+    return heads.find_heads(self.tensors, self.run.task)
 
   @property
   def num_labels(self) -> int:
@@ -81,31 +69,17 @@ class Place:
     return np.ascontiguousarray(value)
 
 
-def find_heads(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
-  """The heads that have variables among the original's names.
-
-  Of heads with the same names, returns that of the task; see heads.models.
-  """
-  return tuple(
-    head
-    for model in heads.models(task)
-    for head in model.heads
-    if any(name in head.shapes for name in names)
-  )
-
-
-def read(source: ModelSource) -> Pretrained:
+def read(files: ModelFolder) -> Pretrained:
   """Reads a checkpoint in the original's or Hugging Face's format.
 
   An optimizer's slots and step are left out.
   """
-  files = open_files(source, model_folder.find_weights(source.path))
   reader = files.reader
-  names = checkpoint_names.parameters(reader.shapes)
-  checkpoint_names.check_is_bert(reader.path, names)
+  names = checkpoint_names.parameters(files.shapes)
+  assert reader
   file_tensors = {name: reader.get(name) for name in names}
   tensors = collect_tensors(file_tensors, find_shapes(files), reader.path)
-  return build(source, files, files.run, tensors)
+  return build(files, files.saved, tensors)
 
 
 def write(model: Pretrained, path: str) -> Pretrained:
@@ -115,21 +89,10 @@ def write(model: Pretrained, path: str) -> Pretrained:
   return model
 
 
-def find_shapes(files: model_folder.ModelFolder) -> dict[str, Shape]:
+def find_shapes(files: ModelFolder) -> dict[str, Shape]:
   """The shapes that a model's config and heads imply, by name."""
-  shapes = files.reader.shapes
-  own_heads = find_heads(shapes, files.run.task if files.run else "encoder")
-  num_labels = shapes.get("output_bias", (0,))[0]
-  return compute_shapes(files.bert_config, own_heads, num_labels)
-
-
-def find_model(
-  own_heads: Sequence[heads.Head], task: str | None = None
-) -> type[heads.HeadModel] | None:
-  """A model class with exactly these heads, if possible the task's."""
-  specs = sorted(registry.TASKS.values(), key=lambda spec: spec.name != task)
-  models = (registry.load(spec.model) for spec in specs if spec.model)
-  return next((m for m in models if m.heads == tuple(own_heads)), None)
+  num_labels = files.shapes.get("output_bias", (0,))[0]
+  return compute_shapes(files.config, files.heads, num_labels)
 
 
 def collect_tensors(
@@ -195,49 +158,37 @@ def compute_shapes(
   }
 
 
-def open_files(source: ModelSource, path: str) -> model_folder.ModelFolder:
-  """Reads the files beside the weights at `path`; raises as `read_beside`."""
-  files = model_folder.read_beside(
-    path, source.bert_config_file, source.vocab_file
-  )
-  if files.vocab_file:
-    files.load_vocab()
-  return files
-
-
 def build(
-  source: ModelSource,
-  files: model_folder.ModelFolder,
+  files: ModelFolder,
   run: run_info.RunInfo | None,
   tensors: Mapping[str, np.ndarray],
 ) -> Pretrained:
   """Makes a model from its tensors and the files beside them.
 
-  Its task is the one that the heads among the tensors belong to.
+  Its task is the one that the heads among the tensors belong to, and `run` is
+  what is known about it.
 
   Raises:
     ValueError: if the user's do_lower_case contradicts the vocabulary, or if
       the head has another number of labels.
   """
   run = run or run_info.RunInfo(task="encoder")
-  case = letter_case.resolve(
-    letter_case.Case(source.do_lower_case), run.settings, files.vocab_file
-  )
-  kind = find_model(find_heads(tensors, run.task), run.task)
-  task = registry.TASKS[kind.task] if kind else registry.ENCODER
-  settings = dataclasses.replace(run.settings, **vars(case))
-  run = dataclasses.replace(run, task=task.name, settings=settings)
-  if not task.label_defaults:
-    run = dataclasses.replace(run, labels=None)
   if files.vocab_file:
     tokenizer_files.warn_of_differing(files.vocab_file)
+  settings = dataclasses.replace(run.settings, **vars(files.case))
+  run = dataclasses.replace(run, settings=settings)
+  if run.task in registry.TASKS:  # Else only the user knows the head's task.
+    kind = heads.find_model(heads.find_heads(tensors, run.task), run.task)
+    task = registry.TASKS[kind.task] if kind else registry.ENCODER
+    labels = run.labels if task.label_defaults else None
+    run = dataclasses.replace(run, task=task.name, labels=labels)
   encoder_files = sentence_transformers.read_files(files.folder)
   model = Pretrained(
-    files.bert_config, tensors, run, files.vocab_file, encoder_files
+    files.config, tensors, run, files.vocab_file, encoder_files
   )
   if run.labels and run.labels.num_outputs != model.num_labels:
     raise ValueError(
-      f"{len(run.labels.labels)} labels are saved beside {source.path}, but "
+      f"{len(run.labels.labels)} labels are saved beside {files.weights}, but "
       f"its head has {model.num_labels} outputs."
     )
   return model
@@ -249,23 +200,14 @@ def write_files(folder: str, model: Pretrained) -> None:
   Raises:
     ValueError: if the folder has files of another model.
   """
-  contents = run_info.describe(model.run, model.config, model.vocab_file)
-  write_contents(folder, model.run, {**model.encoder_files, **contents})
+  vocab = model.vocab_file and tokenizer_files.read_vocab(model.vocab_file)
+  contents = run_info.describe(model.run, model.config, vocab or None)
+  write_contents(folder, {**model.encoder_files, **contents})
 
 
-def write_contents(
-  folder: str, run: run_info.RunInfo | None, contents: Mapping[str, bytes]
-) -> None:
-  """Writes a run's files beside the weights; raises as `write_files`."""
-  run_file = run_info.RUN_FILE
-  check_contents(folder, {n: contents[n] for n in contents if n != run_file})
-  other = run_info.read_run(folder)
-  if (
-    run
-    and other
-    and dataclasses.replace(other, bert_tf_version=run.bert_tf_version) != run
-  ):
-    raise _other_model(os.path.join(folder, run_file))
+def write_contents(folder: str, contents: Mapping[str, bytes]) -> None:
+  """Writes files beside the weights, by name; raises as `write_files`."""
+  check_contents(folder, contents)
   run_info.write_files(folder, contents)
 
 
@@ -278,16 +220,12 @@ def check_contents(folder: str, contents: Mapping[str, bytes]) -> None:
     keys: list[str] = []
     if name.endswith(".json"):  # Equal values may be written differently.
       old, new = (json_files.parse(text, path) for text in (there, content))
-      if old == new:
-        continue
       if isinstance(old, dict) and isinstance(new, dict):
         keys = [k for k in sorted({*old, *new}) if old.get(k) != new.get(k)]
-    raise _other_model(path, keys)
-
-
-def _other_model(path: str, keys: Sequence[str] = ()) -> ValueError:
-  differs = f" ({errors.join_names(keys)} differ)" if keys else ""
-  return ValueError(
-    f"{path} belongs to another model{differs}; choose another "
-    "`output_checkpoint`."
-  )
+      if old == new or keys == ["bert_tf_version"]:
+        continue
+    differs = f" ({errors.join_names(keys)} differ)" if keys else ""
+    raise ValueError(
+      f"{path} belongs to another model{differs}; choose another "
+      "`output_checkpoint`."
+    )

@@ -25,7 +25,7 @@ from bert_tf.data import (
   records,
 )
 from bert_tf.data.config import PretrainingDataConfig
-from bert_tf.model_folder import letter_case
+from bert_tf.formats import tokenizer_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +83,10 @@ def load_tokenizer(
   config: PretrainingDataConfig,
 ) -> tokenization.FullTokenizer:
   """Loads the tokenizer and checks that it has the special tokens."""
-  tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
+  tokenizer_files.warn_of_differing(config.vocab_file)
+  tokenizer = tokenization.FullTokenizer(
+    config.vocab_file, config.do_lower_case, config.strip_accents
+  )
   masking.check_special_tokens(tokenizer.vocab, config.vocab_file)
   return tokenizer
 

@@ -5,16 +5,23 @@ Does not import TensorFlow, so that a command can show its flags at once.
 
 import dataclasses
 import functools
+from typing import Any
 
-from bert_tf import model_folder, settings
+from bert_tf import settings
 from bert_tf.tasks import config as task_config
 from bert_tf.tasks import registry
 from bert_tf.tasks.squad import config as squad_config
 
-# Returns a field for a setting of SQuAD by name. Its default is None: the value
-# in run.json.
-_squad = functools.partial(
-  settings.saved_setting, squad_config.SquadSettings, note="SQuAD only. "
+# Return a field for a setting of a task by name. Its default is None: what the
+# model's files say.
+_shared, _encoder, _masked_lm, _squad = (
+  functools.partial(settings.saved_setting, kind, note=note)
+  for kind, note in (
+    (task_config.TaskSettings, ""),
+    (task_config.EncoderSettings, "For an encoder. "),
+    (task_config.MaskedLmSettings, "For a pre-trained model. "),
+    (squad_config.SquadSettings, "SQuAD only. "),
+  )
 )
 
 
@@ -26,10 +33,15 @@ class ModelFiles:
   bert_config_file: str | None = None  # None for the one beside the weights.
   vocab_file: str | None = None  # None for the one beside the weights.
 
-  def read(self) -> "model_folder.ModelFolder":
-    """Reads the files, which imports TensorFlow; see `model_folder.read`."""
-    return model_folder.read(
-      self.init_checkpoint, self.bert_config_file, self.vocab_file
+  def open(self, **given: Any) -> Any:
+    """Opens the model with these settings; see `ModelFolder.open`."""
+    from bert_tf.model_folder.folder import ModelFolder  # Needs TensorFlow.
+
+    return ModelFolder.open(
+      self.init_checkpoint,
+      bert_config_file=self.bert_config_file,
+      vocab_file=self.vocab_file,
+      **given,
     )
 
 
@@ -48,12 +60,8 @@ class ModelConfig(ModelFiles):
     choices=registry.TASKS,
     main=True,
   )
-  do_lower_case: bool | None = settings.saved_setting(
-    task_config.FineTuningConfig, "do_lower_case"
-  )
-  strip_accents: bool | None = settings.saved_setting(
-    task_config.FineTuningConfig, "strip_accents"
-  )
+  do_lower_case: bool | None = _shared("do_lower_case")
+  strip_accents: bool | None = _shared("strip_accents")
   max_seq_length: int | None = settings.data(
     None,
     "The maximum length of a text in word pieces. Default: all positions for "
@@ -63,27 +71,9 @@ class ModelConfig(ModelFiles):
     fallback=None,
     main=True,
   )
-  pooling: str | None = settings.model(
-    None,
-    "For an encoder, how to pool the vectors of word pieces into one. Default: "
-    "what sentence-transformers' files say, else mean.",
-    choices=task_config.POOLINGS,
-    fallback=None,
-    main=True,
-  )
-  normalize: bool | None = settings.model(
-    None,
-    "For an encoder, whether to scale the vector of a text to length 1. "
-    "Default: what sentence-transformers' files say, else False.",
-    fallback=None,
-  )
-  top_k: int | None = settings.evaluation(
-    None,
-    "For a pre-trained model, the number of predictions for each [MASK].",
-    minimum=1,
-    fallback=5,
-    main=True,
-  )
+  pooling: str | None = _encoder("pooling", main=True)
+  normalize: bool | None = _encoder("normalize")
+  top_k: int | None = _masked_lm("top_k", main=True)
   doc_stride: int | None = _squad("doc_stride")
   max_query_length: int | None = _squad("max_query_length")
   version_2_with_negative: bool | None = _squad("version_2_with_negative")
@@ -93,6 +83,12 @@ class ModelConfig(ModelFiles):
 
   def __post_init__(self) -> None:
     settings.check(self)
+
+  def open(self, **given: Any) -> Any:
+    """Opens the model with the settings of this config."""
+    names = {*ModelConfig.__dataclass_fields__}
+    names -= {*ModelFiles.__dataclass_fields__}
+    return super().open(**{n: getattr(self, n) for n in names}, **given)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

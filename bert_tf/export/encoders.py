@@ -4,19 +4,15 @@ Code written for TF Hub's BERT works with the SavedModels of Encoder and
 Preprocessor: `tf.saved_model.load`, `hub.load` and `hub.KerasLayer` load them.
 """
 
-import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import model_folder
-from bert_tf.export import config as configs
 from bert_tf.export import saved_models, text
 from bert_tf.files import atomic
-from bert_tf.formats import sentence_transformers, tokenizer_files
+from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
 
@@ -165,20 +161,3 @@ class BertPackInputs(tf.Module):
     packed = pack(length, *segments)
     values = [packed[name] for name in saved_models.ID_NAMES]
     return dict(zip(HUB_NAMES, values))
-
-
-def resolve_settings(
-  files: model_folder.ModelFolder, config: configs.ModelConfig
-) -> configs.ModelConfig:
-  """Returns the config with pooling, normalize and the encoder's length.
-
-  Unless the user sets `pooling`, the files of sentence-transformers have them.
-  """
-  values: dict[str, Any] = {"pooling": "mean", "normalize": False}
-  if config.pooling is None:
-    if saved := sentence_transformers.read_settings(files.folder):
-      positions = files.bert_config.max_position_embeddings
-      length = min(saved.max_seq_length or positions, positions)
-      values = vars(saved) | {"max_seq_length": length}
-  missing = {n: v for n, v in values.items() if getattr(config, n) is None}
-  return dataclasses.replace(config, **missing)

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import model_folder, modeling
+from bert_tf import modeling
 from bert_tf.data import unknown_pieces
-from bert_tf.export import config as export_config
-from bert_tf.export import export, saved_models
+from bert_tf.export import saved_models
 from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
@@ -83,15 +82,20 @@ class FeatureExtractor:
   ) -> None:
     backend.check_tensorflow()
     # Whether `encode` uses the length that the model's folder gives.
-    self._takes_saved_length = False
+    takes_saved_length = False
     if isinstance(config, str | os.PathLike):
       path = os.fspath(config)
       config = configs.ExtractionConfig(init_checkpoint=path, layers=(-1,))
-      self._takes_saved_length = "max_seq_length" not in settings
+      takes_saved_length = "max_seq_length" not in settings
     self.config = config = dataclasses.replace(config, **settings)
-    self._files = files = config.read()
+    self._files = files = config.open(
+      task="encoder",
+      do_lower_case=config.do_lower_case,
+      max_seq_length=None if takes_saved_length else config.max_seq_length,
+      pooling=None if config.pooling == "none" else config.pooling,
+    )
     files.needed_vocab()
-    self.bert_config = files.bert_config
+    self.bert_config = files.config
     self.bert_config.check_lengths(config.max_seq_length, files.config_file)
     num_layers = self.bert_config.num_hidden_layers
     for index in config.layers:
@@ -100,11 +104,10 @@ class FeatureExtractor:
           f"there is no layer {index}: {files.config_file} has {num_layers} "
           "layers."
         )
-    tokenizer = model_folder.load_tokenizer(files, config.do_lower_case)
     model = modeling.BertModel(
       self.bert_config.without_random_values(), config.use_one_hot_embeddings
     )
-    model_folder.load(files, model, required="")
+    files.load(model, required="")
     named = saved_models.NamedModel(
       model, self.bert_config.max_position_embeddings
     )
@@ -119,29 +122,17 @@ class FeatureExtractor:
     self._compute = loaded_model.wrap_function(
       saved_models.ids_function(vectors)
     )
-    self._counts = unknown_pieces.PieceCounts(tokenizer, "the texts")
+    self._counts = unknown_pieces.PieceCounts(files.tokenizer, "the texts")
+    lengths = task_config.EncoderSettings(max_seq_length=config.max_seq_length)
     self._task = encoder.EncoderTask(
-      tokenizer=tokenizer,
-      settings=task_config.EncoderSettings(
-        max_seq_length=config.max_seq_length
-      ),
+      tokenizer=files.tokenizer, settings=lengths
     )
 
   @functools.cached_property
   def _vector_task(self) -> encoder.EncoderTask:
-    pooling = self.config.pooling
-    config = export_config.ModelConfig(
-      init_checkpoint=self.config.init_checkpoint,
-      do_lower_case=self.config.do_lower_case,
-      pooling=None if pooling == "none" else pooling,
+    return encoder.EncoderTask(
+      tokenizer=self._files.tokenizer, settings=self._files.settings
     )
-    info, tokenizer = export.describe(self._files, "encoder", config)
-    assert tokenizer is not None
-    found = info.settings
-    if not self._takes_saved_length:
-      length = self.config.max_seq_length
-      found = dataclasses.replace(found, max_seq_length=length)
-    return encoder.EncoderTask(tokenizer=tokenizer, settings=found)
 
   def encode(self, texts: Any, normalize: bool | None = None) -> np.ndarray:
     """Computes one vector for each text, as the server's /v1/embeddings does.

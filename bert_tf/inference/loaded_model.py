@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import model_folder, modeling, tokenization
+from bert_tf import modeling, tokenization
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
-from bert_tf.files import errors
+from bert_tf.files import errors, paths
 from bert_tf.layers import layer_norm
 from bert_tf.model_folder import run_info
 
@@ -93,19 +93,18 @@ def load(config: configs.ModelConfig) -> LoadedModel:
   version = int(name) if name.isdecimal() else 1
   num_parameters = _num_parameters(saved_models.variables(loaded).values())
   model = LoadedModel(functions, version, loaded, num_parameters)
-  run = run_info.read_run(folder)
-  if run is None or not model_folder.has_config(folder):
+  needed = (run_info.RUN_FILE, run_info.CONFIG_FILE)
+  if not all(paths.exists(os.path.join(folder, name)) for name in needed):
     return model
-  if config.task not in (None, run.task):
-    raise ValueError(f"{folder} is a SavedModel of {run.task}.")
-  files = config.read()
-  info, tokenizer = export.describe(files, run.task, config)
+  files = config.open()
+  if config.task not in (None, files.saved.task):
+    raise ValueError(f"{folder} is a SavedModel of {files.saved.task}.")
   return dataclasses.replace(
     model,
-    info=info,
-    bert_config=files.bert_config,
+    info=files.info,
+    bert_config=files.config,
     vocab_file=files.vocab_file,
-    tokenizer=tokenizer,
+    tokenizer=files.tokenizer,
   )
 
 
@@ -118,9 +117,9 @@ def build(config: configs.ModelConfig) -> LoadedModel:
     built.module,
     _num_parameters(built.module.variables),
     built.info,
-    built.files.bert_config,
+    built.files.config,
     built.files.vocab_file,
-    built.tokenizer,
+    built.files.tokenizer,
   )
 
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import checkpoints, heads, model_folder
+from bert_tf import checkpoints
 from bert_tf.data import unknown_pieces
 from bert_tf.export import config as configs
 from bert_tf.export import saved_models
 from bert_tf.inference import feature_extraction, ids_rows, loaded_model
 from bert_tf.inference import inputs as inputs_lib
+from bert_tf.model_folder import weights as weights_lib
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.tasks import base
 
 
@@ -74,7 +76,7 @@ class Predictor:
       source = configs.ModelConfig(init_checkpoint=source, **settings)
     else:
       source = dataclasses.replace(source, **settings)
-    weights = model_folder.find_weights(source.init_checkpoint)
+    weights = weights_lib.find_weights(source.init_checkpoint)
     if checkpoints.is_saved_model(weights):
       source = dataclasses.replace(source, init_checkpoint=weights)
       model = loaded_model.load(source)
@@ -235,10 +237,8 @@ def load(
     {'token': '...', 'probability': 0...}
   """
   path = os.fspath(folder)
-  weights = model_folder.find_weights(path)
-  if checkpoints.is_saved_model(weights):
-    return Predictor(weights)
-  names = checkpoints.CheckpointReader(weights).shapes
-  if all(model.missing_variables(names) for model in heads.models()):
-    return feature_extraction.FeatureExtractor(path)
-  return Predictor(path)
+  files = ModelFolder.open(path)
+  is_saved_model = checkpoints.is_saved_model(str(files.weights))
+  if is_saved_model or files.trained_tasks:
+    return Predictor(path)
+  return feature_extraction.FeatureExtractor(path)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import heads, model_folder, tokenization
+from bert_tf import heads, tokenization
 from bert_tf.data import masking, unknown_pieces
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
@@ -74,17 +74,17 @@ class SentenceScorer:
     if isinstance(config, str | os.PathLike):
       config = configs.ScoringConfig(init_checkpoint=os.fspath(config))
     self.config = config = dataclasses.replace(config, **settings)
-    files = config.read()
-    bert_config = files.bert_config
+    files = config.open(do_lower_case=config.do_lower_case)
+    bert_config = files.config
     bert_config.check_bidirectional(files.config_file)
-    self._tokenizer = model_folder.load_tokenizer(files, config.do_lower_case)
-    masking.check_special_tokens(self._tokenizer.vocab, files.needed_vocab())
+    masking.check_special_tokens(files.vocab, files.needed_vocab())
+    self._tokenizer = files.tokenizer
     self._mask_id = self._tokenizer.vocab[tokenization.MASK]
     self._counts = unknown_pieces.PieceCounts(self._tokenizer, "the texts")
     # [CLS] and [SEP] take two positions.
     self.max_tokens = bert_config.max_position_embeddings - 2
     self._model = heads.PretrainingModel(bert_config.without_random_values())
-    model_folder.load(files, self._model, required="cls/predictions")
+    files.load(self._model, required="cls/predictions")
     matrix = tf.TensorSpec([None, None], tf.int32)
     column = tf.TensorSpec([None, 1], tf.int32)
     self._compute = tf.function(

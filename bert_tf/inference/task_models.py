@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bert_tf import checkpoints, model_folder, settings
+from bert_tf import checkpoints, settings
 from bert_tf.export import config as export_config
 from bert_tf.files import errors
 from bert_tf.inference import inputs as inputs_lib
@@ -107,7 +107,7 @@ class TaskModel(abc.ABC):
     texts = [self._row(index, row) for index, row in enumerate(rows)]
     if self._predictor is None:
       values = dict(self._given)
-      if model_folder.has_config(self._folder()):
+      if run_info.has_config(self._folder()):
         # The run may have added layers to its initial checkpoint.
         values.pop("bert_config_file", None)
       self._predictor = self._load(self._trained(), values)
@@ -190,12 +190,7 @@ class FineTunedModel(TaskModel):
     if self._output_dir is None:
       raise ValueError("set `output_dir`, where training writes its results.")
     values = {**self._given, **changes, "output_dir": self._folder()}
-    names = ("bert_config_file", "vocab_file")
-    paths = [values.get(name) for name in names]
-    if self._start or None in paths:
-      files = model_folder.read(self._start or self._folder(), *paths)
-      values |= zip(names, (files.config_file, files.needed_vocab()))
-      values["init_checkpoint"] = files.weights if self._start else None
+    values["init_checkpoint"] = self._start
     return settings.replace_values(self._defaults(), values)
 
   def fit(
@@ -267,9 +262,7 @@ class FineTunedModel(TaskModel):
   def _defaults(self) -> config_lib.FineTuningConfig:
     kind = registry.load(registry.TASKS[self._task.name].config)
     train = typing.get_type_hints(kind)["train"](output_dir="")
-    return kind(
-      bert_config_file="", vocab_file="", train=train, **self._without_files
-    )
+    return kind(train=train, **self._without_files)
 
   def _known_settings(self) -> set[str]:
     return super()._known_settings() | {*settings.values(self._defaults())}

@@ -7,7 +7,6 @@ from typing import Any
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.formats import tokenizer_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,26 +64,14 @@ def warn_if_cased(vocab_file: str, do_lower_case: bool) -> None:
     )
 
 
-def make_tokenizer(
-  vocab_file: str, settings: Any
-) -> tokenization.FullTokenizer:
-  """Returns a tokenizer with the case of `settings`, as in `get_case`.
-
-  Lower-cases unless do_lower_case is False. Warns if Hugging Face's files
-  beside the vocabulary ask for another tokenizer.
-  """
-  case = get_case(settings)
-  tokenizer_files.warn_of_differing(vocab_file)
-  return tokenization.FullTokenizer(
-    vocab_file, case.do_lower_case is not False, case.strip_accents
-  )
-
-
-def resolve(user: Any, saved: Any, vocab_file: str | None) -> Case:
+def resolve(
+  user: Any, saved: Any, vocabulary: tuple[str, Iterable[str]] | None
+) -> Case:
   """Returns the user's case, else that of the model's folder, else a guess.
 
-  The first two are arguments of `get_case`. Raises ValueError if the user's
-  do_lower_case contradicts the vocabulary.
+  The first two are arguments of `get_case`, the third is the path and the
+  tokens of the vocabulary. Raises ValueError if the user's do_lower_case
+  contradicts the vocabulary.
   """
   user, saved = get_case(user), get_case(saved)
   lower, strip = user.do_lower_case, user.strip_accents
@@ -94,9 +81,9 @@ def resolve(user: Any, saved: Any, vocab_file: str | None) -> Case:
     if saved.strip_accents is None and strip not in (None, saved.do_lower_case):
       logging.warning("Unlike the model: strip_accents=%s.", strip)
     return Case(saved.do_lower_case, strip)
-  if vocab_file is None:
+  if vocabulary is None:
     return Case(lower, strip)
-  vocab = tokenization.load_vocab(vocab_file)
+  vocab_file, vocab = vocabulary
   guessed = guess(vocab)
   if None not in (lower, guessed) and lower != guessed:
     raise ValueError(

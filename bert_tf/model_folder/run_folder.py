@@ -9,10 +9,14 @@ import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from bert_tf import checkpoints, distribution, model_config
 from bert_tf.files import atomic, lock, paths
 from bert_tf.model_folder import run_info
+
+if TYPE_CHECKING:
+  from bert_tf.model_folder.folder import ModelFolder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,13 +105,8 @@ class RunFolder:
     with tempfile.TemporaryDirectory() as folder:
       yield folder
 
-  def prepare(
-    self,
-    info: run_info.RunInfo,
-    bert_config: model_config.BertConfig,
-    vocab_file: str | None,
-  ) -> None:
-    """Writes the files that describe the run.
+  def prepare(self, info: run_info.RunInfo, model: "ModelFolder") -> None:
+    """Writes the files that describe the run, which trains the model.
 
     Evaluating a trained model, for instance with another max_seq_length, does
     not change the settings in run.json, only counts, examples and scores.
@@ -116,14 +115,14 @@ class RunFolder:
       ValueError: if the folder holds a run of another task, config, vocabulary
         or other labels, or if no model can be built from the config.
     """
-    bert_config.check_sizes()
+    model.config.check_sizes()
     saved = self.info  # Raises ValueError for the run of another task.
     if info.labels:
       self.check_labels(info.labels)
     config_file = os.path.join(self.path, run_info.CONFIG_FILE)
-    if paths.exists(config_file):
+    if config_file != model.config_file and paths.exists(config_file):
       there = model_config.BertConfig.from_json_file(config_file)
-      here = vars(bert_config)
+      here = vars(model.config)
       differing = [
         f"{name} is {value} there and {here[name]} here"
         for name, value in vars(there).items()
@@ -135,13 +134,13 @@ class RunFolder:
           "Choose another `output_dir`."
         )
     if self.is_begun:
-      run_info.check_vocab(self.path, vocab_file)
+      run_info.check_vocab(self.path, model.vocab_file)
     if saved and self.is_begun and not self.is_training:
       info = dataclasses.replace(
         saved, examples=info.examples, scores=info.scores
       )
     if self.is_writable:
-      run_info.write_run(self.path, info, bert_config, vocab_file)
+      run_info.write_run(self.path, info, model.config, model.vocab_content)
 
 
 def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
@@ -159,4 +158,5 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
     for name, value in results.items()
     if name != checkpoints.GLOBAL_STEP and math.isfinite(value)
   }
-  run_info.write_json(folder, dataclasses.replace(info, scores=scores))
+  if scores != info.scores:
+    run_info.write_json(folder, dataclasses.replace(info, scores=scores))

@@ -54,6 +54,20 @@ class LabelSpec:
     """C, the number of outputs: one for each label, or 1 in a regression."""
     return 1 if self.problem_type == "regression" else len(self.labels)
 
+  def fit(self, num_outputs: int) -> "LabelSpec":
+    """Returns the labels of a head; ValueError for another number of them.
+
+    A classifier with one output is a regression, which has no labels.
+    """
+    kind, labels = self.problem_type, tuple(self.labels)
+    if num_outputs == 1 and kind in (CLASSIFICATION, REGRESSION):
+      kind, labels = REGRESSION, ()
+    elif len(labels) != num_outputs:
+      raise ValueError(
+        f"{len(labels)} labels do not fit {num_outputs} outputs."
+      )
+    return dataclasses.replace(self, problem_type=kind, labels=labels)
+
   def unknown_label(self, label: object) -> str:
     """Returns the message for a label that is not one of them."""
     known = errors.join_names(self.labels)
@@ -162,15 +176,16 @@ def read_run(folder: str) -> RunInfo | None:
 def describe(
   info: RunInfo,
   bert_config: "model_config.BertConfig",
-  vocab_file: str | None,
+  vocab: bytes | None,
 ) -> dict[str, bytes]:
   """Returns the contents of the files that describe a run, by name.
 
-  Without a vocab_file or labels, their file is left out.
+  `vocab` is the content of vocab.txt. Without it or labels, their file is left
+  out.
   """
   contents = {}
-  if vocab_file is not None:
-    contents[VOCAB_FILE] = tokenizer_files.read_vocab(vocab_file)
+  if vocab is not None:
+    contents[VOCAB_FILE] = vocab
   contents[CONFIG_FILE] = bert_config.to_json_string().encode()
   if info.labels:
     label_map = json_files.encode(info.labels.label_map(), indent=2)
@@ -204,15 +219,15 @@ def write_run(
   folder: str,
   info: RunInfo,
   bert_config: "model_config.BertConfig",
-  vocab_file: str | None,
+  vocab: bytes | None,
 ) -> None:
   """Writes the files of `describe`."""
-  write_files(folder, describe(info, bert_config, vocab_file))
+  write_files(folder, describe(info, bert_config, vocab))
 
 
 def write_json(folder: str, info: RunInfo) -> None:
-  """Writes run.json, unless it has this content already."""
-  write_files(folder, {RUN_FILE: to_json(info)})
+  """Writes run.json."""
+  atomic.write_bytes(os.path.join(folder, RUN_FILE), to_json(info))
 
 
 def read_labels(folder: str) -> LabelSpec | None:
@@ -257,6 +272,11 @@ def check_vocab(folder: str, vocab_file: str | None) -> None:
       f"vocab_file {vocab_file} contradicts {own}. Leave it out, or choose "
       "another model or `output_dir`."
     )
+
+
+def has_config(folder: str) -> bool:
+  """Returns whether a folder has a bert_config.json."""
+  return paths.exists(os.path.join(folder, CONFIG_FILE))
 
 
 def get_folder(path: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf import heads, model_folder
-from bert_tf.model_folder import letter_case
+from bert_tf import heads
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.pipeline.config import DEFAULT_SIZE, SIZES, PipelineConfig, Size
 
 
@@ -33,7 +33,9 @@ def choose_model(config: PipelineConfig) -> Model:
   Raises ValueError if the model to continue is unidirectional or contradicts a
   setting.
   """
-  return _read_model(config) if config.model else _new_model(config)
+  return (
+    _read_model(config, config.model) if config.model else _new_model(config)
+  )
 
 
 def _is_lower_case(config: PipelineConfig, do_lower_case: bool | None) -> bool:
@@ -57,40 +59,36 @@ def _new_model(config: PipelineConfig) -> Model:
   )
 
 
-def _read_model(config: PipelineConfig) -> Model:
-  files = model_folder.read(config.model)
+def _read_model(config: PipelineConfig, path: str) -> Model:
+  files = ModelFolder.open(path, do_lower_case=config.do_lower_case)
   if os.path.realpath(config.output_dir) == os.path.realpath(files.folder):
     raise ValueError(
       f"`output_dir` {config.output_dir} is the folder of the model itself."
     )
-  files.bert_config.check_lengths(config.max_seq_length, files.config_file)
-  files.bert_config.check_bidirectional(files.config_file)
-  user = letter_case.Case(config.do_lower_case)
-  saved = files.run.settings if files.run else None
-  case = letter_case.resolve(user, saved, files.needed_vocab())
-  names = files.reader.shapes.keys() - files.reader.untrained
+  files.config.check_lengths(config.max_seq_length, files.config_file)
+  files.config.check_bidirectional(files.config_file)
+  assert files.reader
+  names = files.shapes.keys() - files.reader.untrained
   if any(name not in names for name in heads.MASKED_LM.shapes):
     logging.warning(
-      "%s has no masked-LM head, so this head starts from random values.",
-      config.model,
+      "%s has no masked-LM head, so this head starts from random values.", path
     )
-  bert_config = files.bert_config.to_dict()
   size = Size(
-    num_hidden_layers=bert_config["num_hidden_layers"],
-    hidden_size=bert_config["hidden_size"],
+    num_hidden_layers=files.config.num_hidden_layers,
+    hidden_size=files.config.hidden_size,
     train_batch_size=32,
     # A fifth of the rate that made models of width 768; see Size for others.
-    learning_rate=2e-5 * 768 / bert_config["hidden_size"],
-    vocab_size=len(files.load_vocab()),
-    dropout=bert_config["hidden_dropout_prob"],
+    learning_rate=2e-5 * 768 / files.config.hidden_size,
+    vocab_size=len(files.vocab),
+    dropout=files.config.hidden_dropout_prob,
     no_nsp=any(n not in names for n in heads.NEXT_SENTENCE.shapes),
   )
   return Model(
     name=f"{size.num_hidden_layers} x {size.hidden_size}",
     size=config.override(size),
-    bert_config=bert_config,
-    is_lower_case=_is_lower_case(config, case.do_lower_case),
-    strip_accents=case.strip_accents,
+    bert_config=files.config.to_dict(),
+    is_lower_case=_is_lower_case(config, files.case.do_lower_case),
+    strip_accents=files.case.strip_accents,
     weights=files.weights,
-    vocab_file=files.needed_vocab(),
+    vocab_file=files.vocab_file,
   )

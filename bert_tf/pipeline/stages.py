@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import model_folder, modeling, tokenization
+from bert_tf import modeling, tokenization
 from bert_tf.corpora import corpus_build, sources, text_config
 from bert_tf.data import pretraining_shards, vocabulary
 from bert_tf.data.config import PretrainingDataConfig
@@ -22,6 +22,7 @@ from bert_tf.export.config import ExportConfig
 from bert_tf.files import atomic, errors, paths, shard_files, text_lines
 from bert_tf.formats import tokenizer_files
 from bert_tf.inference import sentence_scorer
+from bert_tf.model_folder.weights import hash_weights
 from bert_tf.pipeline import card
 from bert_tf.pipeline.config import PipelineConfig
 from bert_tf.pipeline.model import Model, choose_model
@@ -134,7 +135,7 @@ def _settings(
   settings["size"] = model.name
   if model.weights:
     # The folder may move, but not change.
-    weights = model_folder.hash_weights(model.weights)
+    weights = hash_weights(model.weights)
     settings["model"] = f"{card.model_name(config)} {weights[:16]}"
   return {name: v for name, v in settings.items() if name not in _MAY_CHANGE}
 

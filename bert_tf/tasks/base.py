@@ -346,6 +346,15 @@ class Task(abc.ABC, Generic[SettingsT]):
         longer than the sequence, since a batch is padded.
     """
 
+  def name_results(self, means: Mapping[str, float]) -> Results:
+    """Returns the results by their names in the original's files."""
+    names = {
+      "example_loss": "eval_loss",
+      "token_loss": "eval_loss",
+      "accuracy": "eval_accuracy",
+    }
+    return {names.get(name, name): value for name, value in means.items()}
+
   def score(self, rows: Sequence[Row], answers: Sequence[Answer]) -> Results:
     """Returns results of a split that need all its answers, such as F1."""
     return {}

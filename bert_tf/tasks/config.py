@@ -1,10 +1,13 @@
 """Settings that all fine-tuning tasks share, without TensorFlow."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from bert_tf import settings
+from bert_tf.formats import sentence_transformers
 from bert_tf.training import config as training_config
+
+Settings = TypeVar("Settings", bound="TaskSettings")
 
 # The vector of a text: the first is the default.
 POOLINGS = ("mean", "cls", "max")
@@ -22,7 +25,7 @@ class TaskSettings:
     "Whether to lower-case the text, as uncased models need it. Default: what "
     "the model's run.json says, else what the vocabulary shows, else True.",
     original=True,
-    fallback=True,
+    fallback=None,
   )
   strip_accents: bool | None = settings.model(
     None,
@@ -42,20 +45,77 @@ class TaskSettings:
   def __post_init__(self) -> None:
     settings.check(self)
 
+  def resolved(
+    self: Settings, folder: str, positions: int, labels: Any = None
+  ) -> Settings:
+    """Returns the settings with a value for each that is still open.
+
+    Here are the values that follow from the model and from other settings.
+
+    Args:
+      folder: the folder of the model.
+      positions: the number of positions of the model, its longest input.
+      labels: the run_info.LabelSpec of the task, if it is known.
+    """
+    made = settings.with_defaults(self)
+    if self.max_seq_length is None:
+      length = min(made.max_seq_length or positions, positions)
+      made = dataclasses.replace(made, max_seq_length=length)
+    return made
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncoderSettings(TaskSettings):
   """Settings of an encoder, which computes a vector for each text."""
 
-  pooling: str | None = None  # One of POOLINGS.
-  normalize: bool | None = None  # Whether vectors have length 1.
+  pooling: str | None = settings.model(
+    None,
+    "How to pool the vectors of word pieces into one. Default: what "
+    "sentence-transformers' files say, else mean.",
+    choices=POOLINGS,
+    fallback=POOLINGS[0],
+    main=True,
+  )
+  normalize: bool | None = settings.model(
+    None,
+    "Whether to scale the vector of a text to length 1. Default: what "
+    "sentence-transformers' files say, else False.",
+    fallback=False,
+  )
+
+  def resolved(
+    self: "EncoderSettings", folder: str, positions: int, labels: Any = None
+  ) -> "EncoderSettings":
+    """Reads the files of sentence-transformers, unless `pooling` is known."""
+    made = self
+    if self.pooling is None:
+      if saved := sentence_transformers.read_settings(folder):
+        length = min(saved.max_seq_length or positions, positions)
+        made = settings.fill(
+          made, {**vars(saved), "max_seq_length": length}, folder
+        )
+    return super(EncoderSettings, made).resolved(folder, positions)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskedLmSettings(TaskSettings):
   """Settings of a pre-trained model, which predicts masked words."""
 
-  top_k: int | None = None  # The number of predictions for each [MASK].
+  # A model reads texts that fill its positions, whatever it was trained on.
+  max_seq_length: int | None = settings.data(
+    None,
+    "The maximum length of a text in word pieces. Default: all positions.",
+    minimum=5,
+    fallback=None,
+    main=True,
+  )
+  top_k: int | None = settings.evaluation(
+    None,
+    "The number of predictions for each [MASK].",
+    minimum=1,
+    fallback=5,
+    main=True,
+  )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,8 +125,9 @@ class FineTuningConfig(TaskSettings):
   task: ClassVar[str]  # The value of `task` in run.json.
 
   # Files of the model. cli/model_flags.py makes their flags.
-  bert_config_file: str
-  vocab_file: str
+  # Without a file or init_checkpoint, those in output_dir count.
+  bert_config_file: str | None = None
+  vocab_file: str | None = None
   do_train: bool = settings.steps(
     False, "Whether to train.", original=True, main=True
   )

@@ -6,31 +6,21 @@ writes the results. A base.Task supplies the rest.
 
 import contextlib
 import dataclasses
-import itertools
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, heads, modeling, settings, tokenization
-from bert_tf.model_folder import letter_case, run_folder, run_info
-from bert_tf.tasks import base, registry, start_model, step_errors
+from bert_tf import checkpoints, heads
+from bert_tf.model_folder import run_folder, run_info
+from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.tasks import base, registry, start_model
 from bert_tf.tasks import class_weights as class_weights_lib
-from bert_tf.tasks import config as config_lib
+from bert_tf.tasks import run as run_lib
 from bert_tf.tasks import splits as splits_lib
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, evaluator, results
-from bert_tf.training import evaluation as evaluation_lib
-
-# Names of a task's metrics and their names in the original's result files.
-_EVAL_NAMES = {
-  "example_loss": "eval_loss",
-  "token_loss": "eval_loss",
-  "accuracy": "eval_accuracy",
-}
+from bert_tf.training import estimator, results
 
 
 def build_model(setup: base.Setup, task: base.Task) -> keras.Model:
@@ -42,7 +32,7 @@ def build_model(setup: base.Setup, task: base.Task) -> keras.Model:
 def run(
   config: base.Config,
   task_class: type[base.Task] | None = None,
-  encode: Callable[..., splits_lib.Data] = splits_lib.encode,
+  encode: Callable[..., run_lib.Data] = splits_lib.encode,
   build_model: Callable[..., keras.Model] = build_model,
 ) -> base.Results | None:
   """Trains, evaluates and predicts as configured; writes the result files.
@@ -87,43 +77,35 @@ def load(config: base.Config) -> base.Setup[base.Config]:
       "There is nothing to do. Set `do_train`, `do_eval` or `do_predict`."
     )
   folder = run_folder.RunFolder(config.train.output_dir, config.task)
-  start = start_model.StartModel(
-    config.train.init_checkpoint, config.train.lora_adapter
+  model = ModelFolder.open_start(
+    config.train.init_checkpoint,
+    folder,
+    bert_config_file=config.bert_config_file,
+    vocab_file=config.vocab_file,
   )
-  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
-  # Settings that the user does not give are those of the resumed run; else
-  # those of the run that trained init_checkpoint, if it had the same task.
-  run, where = folder.info, os.path.join(folder.path, run_info.RUN_FILE)
-  if not run:
-    run, where = start.run, start.path or ""
-  case = letter_case.resolve(config, run and run.settings, config.vocab_file)
-  config = dataclasses.replace(config, **dataclasses.asdict(case))
-  saved = None
-  if run and run.task == config.task:
-    saved = {**vars(run.training), **vars(run.settings)}
-  config = settings.resolve(config, saved, where)
-  assert config.do_lower_case is not None and config.max_seq_length is not None
-  tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
-  tokenization.validate_case_matches_checkpoint(
-    config.do_lower_case, config.train.init_checkpoint
+  config = model.resolve(config, config.task, folder)
+  train = dataclasses.replace(config.train, init_checkpoint=model.weights)
+  config = dataclasses.replace(
+    config,
+    bert_config_file=model.config_file,
+    vocab_file=model.needed_vocab(),
+    train=train,
   )
-  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
-  if (config.train.freeze_layers or 0) > bert_config.num_hidden_layers:
+  if (train.freeze_layers or 0) > model.config.num_hidden_layers:
     raise ValueError(
-      f"freeze_layers {config.train.freeze_layers} exceeds num_hidden_layers "
-      f"{bert_config.num_hidden_layers} of {config.bert_config_file}. Lower it."
+      f"freeze_layers {train.freeze_layers} exceeds num_hidden_layers "
+      f"{model.config.num_hidden_layers} of {model.config_file}. Lower it."
     )
-  bert_config.check_vocab(
-    len(tokenizer.vocab), config.vocab_file, config.bert_config_file
-  )
-  return base.Setup(config, bert_config, tokenizer, folder, start)
+  tokenizer = model.make_tokenizer(config)
+  start = start_model.StartModel(model, train.lora_adapter)
+  return base.Setup(config, model.config, tokenizer, folder, start)
 
 
 def run_on_splits(
   setup: base.Setup[base.Config],
   task: base.Task,
   splits: Mapping[str, splits_lib.Split],
-  encode: Callable[..., splits_lib.Data] = splits_lib.encode,
+  encode: Callable[..., run_lib.Data] = splits_lib.encode,
   build_model: Callable[..., keras.Model] = build_model,
 ) -> base.Results | None:
   """Trains, evaluates and predicts as `run` does, on rows in memory.
@@ -148,19 +130,11 @@ def run_on_splits(
       for name, split in splits.items()
     }
     runner = estimator.Estimator(lambda: build_model(setup, task), task, train)
-    driver = _Run(task, config, train, folder, splits, data, runner)
-    all_results: base.Results = {}
-    if config.do_train and not driver.train():
-      return None
-    if config.do_eval or config.do_predict:
-      runner.load_for_inference()
-    if config.do_eval:
-      all_results |= driver.evaluate()
-    if config.do_predict:
-      all_results |= driver.predict()
-    if config.do_train:
-      driver.log_served_folder()
-    return all_results
+    run = run_lib.Run(task, config, folder, runner, data)
+    found = run.execute()
+    if config.do_train and found is not None:
+      run.log_served_folder()
+    return found
 
 
 def _describe(
@@ -198,7 +172,7 @@ def _describe(
     examples=dataclasses.replace(earlier.examples, **examples),
     scores=earlier.scores,
   )
-  folder.prepare(info, setup.bert_config, config.vocab_file)
+  folder.prepare(info, setup.start.model)
   if dev and info.examples.shown and folder.is_writable:
     logging.info(
       f"run.json keeps {len(info.examples.shown)} dev texts as examples for "
@@ -209,106 +183,6 @@ def _describe(
     dataclasses.replace(config, train=train),
     splits_lib.fingerprint(splits.get("train")),
   )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Run:
-  """The steps of a run whose records are written."""
-
-  task: base.Task
-  config: config_lib.FineTuningConfig
-  train_config: training_config.FineTuningTrainConfig
-  folder: run_folder.RunFolder
-  splits: Mapping[str, splits_lib.Split]
-  data: Mapping[str, splits_lib.Data]
-  runner: estimator.Estimator
-
-  def train(self) -> bool:
-    """Trains to the last step; returns False if a signal ended it."""
-
-    def batches(steps_done: int) -> tf.data.Dataset:
-      return self.data["train"].training(
-        self.train_config, steps_done, self.config.group_by_length
-      )
-
-    with self._explained("train_batch_size"):
-      self.runner.train(batches, lambda: self._evaluate_rows()[0])
-    return not self.runner.was_interrupted
-
-  def evaluate(self) -> base.Results:
-    """Evaluates the dev split; writes and returns the results."""
-    evaluation, answers = self._evaluate_rows()
-    task, folder, rows = self.task, self.folder, self.splits["dev"].rows
-    path = os.path.join(folder.path, "eval_results.txt")
-    results.write_results(path, evaluation, first=task.first_results)
-    if folder.is_writable:
-      task.write_evaluation(folder.path, rows, answers)
-    accuracy = evaluation.get("eval_accuracy", 1.0)
-    scores = dict(evaluation)
-    if chance := task.near_chance(rows, accuracy):
-      logging.warning(
-        f"eval_accuracy {accuracy:.3g} is close to chance: the most frequent "
-        f"label alone would give {chance:.3g}."
-      )
-      scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
-    run_folder.write_scores(folder.path, scores)
-    return evaluation
-
-  def predict(self) -> base.Results:
-    """Predicts the split that the task predicts; returns the scores, if any."""
-    task, name = self.task, self.task.predicted_split
-    rows = self.splits[name].rows
-    batches = self.data[name].evaluation(self.config.predict_batch_size)
-    with self._explained("predict_batch_size"):
-      answers = self._answers(name, self.runner.predict(batches))
-      scores = task.write_predictions(self.folder.path, rows, answers)
-    if name == "dev":  # Without labels, removes earlier scores.
-      run_folder.write_scores(self.folder.path, scores)
-    return scores
-
-  def log_served_folder(self) -> None:
-    """Logs the command that serves the run's best or newest checkpoint."""
-    path = self.folder.path
-    best = evaluation_lib.find_best_folder(path)
-    if best and self.train_config.eval_every_steps:
-      scores = evaluation_lib.read_best_results(best)
-      step = scores[checkpoints.GLOBAL_STEP]
-      name = str(self.train_config.best_metric)
-      if not str(checkpoints.find_latest(path)).endswith(f"-{step}"):
-        logging.info(f"Step {step} was the best: {name} = {scores[name]:.4g}")
-        path = best
-    if type(self.task).__module__.startswith("bert_tf."):  # Else it is unknown.
-      logging.info(f"To serve this model: bert-tf serve --model={path}")
-
-  def _evaluate_rows(self) -> tuple[base.Results, list[base.Answer]]:
-    task, rows = self.task, self.splits["dev"].rows
-    answers: list[base.Answer] = []
-
-    def score(batches: evaluator.Batches) -> base.Results:
-      answers.extend(self._answers("dev", batches))
-      return task.score(rows, answers)
-
-    batches = self.data["dev"].evaluation(self.config.eval_batch_size)
-    with self._explained("eval_batch_size"):
-      if not task.has_loss:
-        means = self.runner.report(score(self.runner.predict(batches)))
-      else:
-        means = self.runner.evaluate(batches, score=score)
-    return {_EVAL_NAMES.get(n, n): value for n, value in means.items()}, answers
-
-  def _answers(
-    self, name: str, batches: evaluator.Batches
-  ) -> Iterator[base.Answer]:
-    outputs = itertools.chain.from_iterable(
-      base.split_outputs(values) for values, _ in batches
-    )
-    return base.answer_rows(self.task, self.splits[name].rows, outputs)
-
-  def _explained(
-    self, batch_setting: str
-  ) -> contextlib.AbstractContextManager[None]:
-    length = self.task.max_seq_length
-    return step_errors.explained(self.config, batch_setting, length)
 
 
 def _with_class_weights(

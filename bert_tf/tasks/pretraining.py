@@ -1,11 +1,9 @@
 """Pre-training (Devlin et al. 2019, 3.1): masked LM and next sentences."""
 
-import contextlib
 import dataclasses
-import functools
 import math
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import keras
 import tensorflow as tf
@@ -28,7 +26,9 @@ from bert_tf.data import (
   pretraining_shards,
 )
 from bert_tf.model_folder import letter_case, run_folder, run_info
-from bert_tf.tasks import pretraining_config, pretraining_start, step_errors
+from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.tasks import pretraining_config, pretraining_start
+from bert_tf.tasks import run as run_lib
 from bert_tf.tensor import Tensor
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator
@@ -53,22 +53,22 @@ InitialValues = Callable[..., None]
 
 def mask(
   config: pretraining_config.PretrainingConfig,
-  bert_config: modeling.BertConfig,
+  model: ModelFolder,
   records: pretraining_records.PretrainingRecords,
 ) -> pretraining_records.PretrainingRecords:
   """Lets records be masked while they are read, unless they are already."""
-  bert_config.check_bidirectional(config.bert_config_file)
-  records.check(bert_config.vocab_size)
+  model.config.check_bidirectional(model.config_file)
+  records.check(model.config.vocab_size)
   if records.record_format.is_masked:
     return records
-  if not config.vocab_file:
+  if not model.vocab_file:
     raise ValueError(
       f"{records.files.paths[0]} holds unmasked records. Set `vocab_file` to "
       "their vocabulary, so that they can be masked."
     )
-  vocab = tokenization.load_vocab(config.vocab_file)
-  masking.check_special_tokens(vocab, config.vocab_file)
-  records.check_begins(vocab[tokenization.CLS], config.vocab_file)
+  vocab = model.vocab
+  masking.check_special_tokens(vocab, model.vocab_file)
+  records.check_begins(vocab[tokenization.CLS], model.vocab_file)
   masker = dynamic_masking.DynamicMasker(
     settings.extract(config, masking.MaskingConfig), vocab, config.train.seed
   )
@@ -93,7 +93,19 @@ def run(
       output_dir do not fit together.
   """
   folder = run_folder.RunFolder(config.train.output_dir, "pretraining")
-  bert_config = check(config)
+  model = ModelFolder.open_start(
+    config.train.init_checkpoint,
+    folder,
+    bert_config_file=config.bert_config_file,
+    vocab_file=config.vocab_file,
+  )
+  config = dataclasses.replace(
+    config,
+    bert_config_file=model.config_file,
+    vocab_file=model.vocab_file,
+    train=dataclasses.replace(config.train, init_checkpoint=model.weights),
+  )
+  check(config, model)
 
   def opened(patterns: str) -> pretraining_records.PretrainingRecords:
     # The format is that of the first record, with the config's sizes.
@@ -105,7 +117,7 @@ def run(
       changes["max_predictions_per_seq"] = config.max_predictions_per_seq
     record_format = dataclasses.replace(record_format, **changes)
     read_records = pretraining_records.PretrainingRecords(files, record_format)
-    return label(config, bert_config, read_records)
+    return label(config, model, read_records)
 
   # Opening records reads them completely, so only needed files are opened.
   read = evaluated = None
@@ -129,27 +141,25 @@ def run(
           "`mask=False`."
         )
   if not config.do_train and not folder.is_begun:
-    start = config.train.init_checkpoint
-    known = checkpoints.CheckpointReader(start).shapes if start else ()
-    if lacking := [n for n in heads.MASKED_LM.shapes if n not in known]:
+    names = heads.MASKED_LM.shapes
+    if lacking := [name for name in names if name not in model.shapes]:
       raise ValueError(
-        f"There is no trained model, since {start or folder.path} has no "
-        f"{lacking[0]}. Set `do_train`, or set `init_checkpoint` to a trained "
-        "model."
+        f"There is no trained model, since {model.weights or folder.path} has "
+        f"no {lacking[0]}. Set `do_train`, or set `init_checkpoint` to a "
+        "trained model."
       )
   with folder.exclusive(config.do_train) as folder:
-    return _run(config, bert_config, folder, records, evaluated, set_values)
+    return _run(config, model, folder, records, evaluated, set_values)
 
 
 def _run(
   config: pretraining_config.PretrainingConfig,
-  bert_config: modeling.BertConfig,
+  model: ModelFolder,
   folder: run_folder.RunFolder,
   records: pretraining_records.PretrainingRecords,
   evaluated: pretraining_records.PretrainingRecords | None,
   set_values: InitialValues,
 ) -> dict[str, float | int] | None:
-  sizes = bert_config.vocab_size, bert_config.type_vocab_size
   # The letter case is that of the records, or of the run in output_dir. Without
   # training, the run comes first.
   cases = [
@@ -170,7 +180,7 @@ def _run(
       ),
     ),
   )
-  folder.prepare(info, bert_config, config.vocab_file)
+  folder.prepare(info, model)
   train = dataclasses.replace(
     config.train, best_metric=config.train.best_metric or _RESULTS[0]
   )
@@ -179,34 +189,10 @@ def _run(
     dataclasses.replace(config, train=train),
     f"{records.files.num_records} records",
   )
-  runner = build_estimator(bert_config, train, config.no_nsp)
-
-  @contextlib.contextmanager
-  def explained(
-    batch_setting: str, read: pretraining_records.PretrainingRecords
-  ) -> Iterator[None]:
-    with (
-      input_pipeline.naming_records(read.files, read.spec, *sizes),
-      step_errors.explained(config, batch_setting, config.max_seq_length),
-    ):
-      yield
-
-  def evaluate(max_steps: int) -> dict[str, float | int]:
-    # If a file is too short for max_eval_steps, the original reads it again, so
-    # that some records count more often than others. Here, each counts once.
-    assert evaluated
-    batch_size = config.eval_batch_size
-    if distribution.needs_full_batches():
-      # Rows that fill the last batch would count as pairs of sentences.
-      num_batches = evaluated.files.num_records // batch_size
-      max_steps = min(max_steps, num_batches)
-    with explained("eval_batch_size", evaluated):
-      batches = evaluated.evaluation_dataset(batch_size, *sizes)
-      results = runner.evaluate(batches, max_steps)
-    # Perplexity of the masked pieces. The limit prevents an overflow.
-    results["perplexity"] = math.exp(min(results["masked_lm_loss"], 700.0))
-    return results
-
+  runner = build_estimator(model.config, train, config.no_nsp)
+  data = {"train": _make_data(config, model.config, records)}
+  if evaluated:
+    data["dev"] = _make_data(config, model.config, evaluated)
   if config.do_train:
     num_records = records.files.num_records
     work = f"{train.train_seconds / 60:g} min"
@@ -218,27 +204,43 @@ def _run(
       f"{num_records:,} {records.record_format} records of length "
       f"{config.max_seq_length}, batches of {train.train_batch_size}: {work}."
     )
+    is_new = not checkpoints.list_checkpoints(folder.path)
+    if is_new and config.initial_values != pretraining_config.RANDOM:
+      logging.info("Counting word pieces for the initial values.")
+      with data["train"].explained():
+        set_values(runner.model, data["train"].training(0), train.seed)
+  objective = runner.objective
+  return run_lib.Run(objective, config, folder, runner, data).execute() or None
 
-    def batches(steps_done: int) -> tf.data.Dataset:
-      return records.training_dataset(
-        train.train_batch_size, train.seed, steps_done, *sizes
-      )
 
-    with explained("train_batch_size", records):
-      is_new = not checkpoints.list_checkpoints(folder.path)
-      if is_new and config.initial_values != pretraining_config.RANDOM:
-        logging.info("Counting word pieces for the initial values.")
-        set_values(runner.model, batches(0), train.seed)
-      runner.train(batches, functools.partial(evaluate, config.max_eval_steps))
-    if runner.was_interrupted:
-      return None
-  if not config.do_eval:
-    return None
-  runner.load_for_inference()
-  results = evaluate(config.max_eval_steps)
-  path = os.path.join(folder.path, "eval_results.txt")
-  results_lib.write_results(path, results)
-  return results
+def _make_data(
+  config: pretraining_config.PretrainingConfig,
+  bert_config: modeling.BertConfig,
+  records: pretraining_records.PretrainingRecords,
+) -> run_lib.Data:
+  sizes = bert_config.vocab_size, bert_config.type_vocab_size
+  train, num_records = config.train, records.files.num_records
+
+  def evaluation(batch_size: int) -> tf.data.Dataset:
+    # If a file is too short for max_eval_steps, the original reads it again, so
+    # that some records count more often than others. Here, each counts once.
+    num_batches = config.max_eval_steps
+    if distribution.needs_full_batches():
+      # Rows that fill the last batch would count as pairs of sentences.
+      num_batches = min(num_batches, num_records // batch_size)
+    return records.evaluation_dataset(batch_size, *sizes).take(num_batches)
+
+  return run_lib.Data(
+    records.spec,
+    num_records,
+    lambda steps_done: records.training_dataset(
+      train.train_batch_size, train.seed, steps_done, *sizes
+    ),
+    evaluation,
+    explained=lambda: input_pipeline.naming_records(
+      records.files, records.spec, *sizes
+    ),
+  )
 
 
 def build_estimator(
@@ -259,6 +261,15 @@ class PretrainingObjective:
   """The losses of both heads, or of the masked LM only."""
 
   no_nsp: bool = False  # Whether the next-sentence loss is dropped.
+
+  has_loss: ClassVar[bool] = True
+  first_results: ClassVar[tuple[str, ...]] = ()
+
+  def name_results(self, means: Mapping[str, float]) -> dict[str, float]:
+    """Adds the perplexity of the masked pieces."""
+    # The limit prevents an overflow.
+    perplexity = math.exp(min(means["masked_lm_loss"], 700.0))
+    return {**means, "perplexity": perplexity}
 
   def weights(
     self, features: objective_lib.Features, training: bool
@@ -298,24 +309,22 @@ class PretrainingObjective:
 
 
 def check(
-  config: pretraining_config.PretrainingConfig,
-) -> modeling.BertConfig:
-  """Checks the settings; returns the config of the model."""
-  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
+  config: pretraining_config.PretrainingConfig, model: ModelFolder
+) -> None:
+  """Raises ValueError if the settings do not fit together or the model."""
   if not config.do_train and not config.do_eval:
     raise ValueError("There is nothing to do. Set `do_train` or `do_eval`.")
   config.train.check_best_metric(
     [n for n in _RESULTS if not (config.no_nsp and "sentence" in n)]
   )
-  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
+  model.config.check_lengths(config.max_seq_length, model.config_file)
   if config.max_predictions_per_seq > config.max_seq_length:
     raise ValueError(
       f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
       f"max_seq_length {config.max_seq_length}. Lower it."
     )
-  if config.vocab_file:
-    size = len(tokenization.load_vocab(config.vocab_file))
-    bert_config.check_vocab(size, config.vocab_file, config.bert_config_file)
+  if model.vocab_file:
+    _ = model.vocab  # Raises ValueError if it does not fit the config.
   if config.do_train:
     train = config.train
     is_random = config.initial_values == pretraining_config.RANDOM
@@ -330,4 +339,3 @@ def check(
         f"num_warmup_steps {train.num_warmup_steps} is not below "
         f"num_train_steps {steps}, so the learning rate only rises."
       )
-  return bert_config

@@ -1,6 +1,7 @@
 """Settings of pre-training, without TensorFlow."""
 
 import dataclasses
+from typing import ClassVar
 
 from bert_tf import settings
 from bert_tf.data import masking
@@ -17,7 +18,11 @@ class PretrainingConfig(masking.MaskingConfig):
   read; of masked records, max_predictions_per_seq is the number of positions.
   """
 
-  bert_config_file: str  # Its flag is made by cli/model_flags.py.
+  do_predict: ClassVar[bool] = False
+
+  # Its flag is made by cli/model_flags.py. Without one and without
+  # init_checkpoint, the config in output_dir counts.
+  bert_config_file: str | None = None
   input_file: str = settings.data(
     help="The TFRecord files or globs, comma-separated.",
     original=True,

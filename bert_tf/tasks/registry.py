@@ -58,6 +58,16 @@ def load(named: Named) -> Any:
   return getattr(importlib.import_module(module), name) if module else None
 
 
+def find(task: str) -> TaskSpec:
+  """Returns the task with a name; raises ValueError if nobody registered it."""
+  if task not in TASKS:
+    raise ValueError(
+      f"There is no task {task!r}, only {', '.join(TASKS)}. If it is a task of "
+      "your own, import the file that registers it."
+    )
+  return TASKS[task]
+
+
 def settings_class(task: Any) -> Any:
   """Returns the class of a task's settings, also of an unknown task."""
   return load(TASKS[task].settings if task in TASKS else TaskSpec.settings)

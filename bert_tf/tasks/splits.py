@@ -27,9 +27,8 @@ from bert_tf.data import (
 from bert_tf.files import errors, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import base
+from bert_tf.tasks import base, run
 from bert_tf.training import compilation
-from bert_tf.training import config as training_config
 
 # The records of each split.
 _RECORD_FILES = {
@@ -56,44 +55,6 @@ class Split:
   name: str  # "train", "dev" or "test".
   rows: Sequence[base.Row]
   source: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Data:
-  """The records of a split, and how they become batches for the model."""
-
-  records: input_pipeline.RecordFiles
-  spec: input_pipeline.Spec  # The features that the model reads.
-  vocab_size: int
-  # Makes the model's input of batches.
-  finish: Callable[[tf.data.Dataset], tf.data.Dataset]
-
-  def training(
-    self,
-    config: training_config.TrainConfig,
-    steps_done: int,
-    group_by_length: bool = False,
-  ) -> tf.data.Dataset:
-    """Returns endless shuffled batches, without the first `steps_done`."""
-    return self.finish(
-      input_pipeline.training_dataset(
-        self.records,
-        self.spec,
-        config.train_batch_size,
-        config.seed,
-        steps_done,
-        self.vocab_size,
-        group_by_length,
-      )
-    )
-
-  def evaluation(self, batch_size: int) -> tf.data.Dataset:
-    """Returns batches of all records, in order."""
-    return self.finish(
-      input_pipeline.finite_dataset(
-        self.records, self.spec, batch_size, self.vocab_size
-      )
-    )
 
 
 def read(
@@ -141,7 +102,7 @@ def read(
 
 def encode(
   setup: base.Setup, task: base.Task, split: Split, folder: str
-) -> Data:
+) -> run.Data:
   """Writes the records of a split to a folder, and logs what they hold.
 
   Records of an earlier run stay if they were made of equal rows and settings.
@@ -183,8 +144,38 @@ def encode(
       compilation.compiles_each_width(setup.config.train.use_xla),
     )
 
-  spec, vocab_size = _find_spec(task, split), setup.bert_config.vocab_size
-  return Data(files, spec, vocab_size, cut_padding)
+  return make_data(setup, split, files, _find_spec(task, split), cut_padding)
+
+
+def make_data(
+  setup: base.Setup,
+  split: Split,
+  files: input_pipeline.RecordFiles,
+  spec: input_pipeline.Spec,
+  finish: Callable[[tf.data.Dataset], tf.data.Dataset],
+) -> run.Data:
+  """Returns the data of records; `finish` makes the model's input of batches."""
+  train, vocab_size = setup.config.train, setup.bert_config.vocab_size
+
+  def training(steps_done: int) -> tf.data.Dataset:
+    return finish(
+      input_pipeline.training_dataset(
+        files,
+        spec,
+        train.train_batch_size,
+        train.seed,
+        steps_done,
+        vocab_size,
+        setup.config.group_by_length,
+      )
+    )
+
+  def evaluation(batch_size: int) -> tf.data.Dataset:
+    return finish(
+      input_pipeline.finite_dataset(files, spec, batch_size, vocab_size)
+    )
+
+  return run.Data(spec, files.num_records, training, evaluation, split.rows)
 
 
 def _encode_rows(

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from bert_tf import checkpoints, heads, model_folder
+from bert_tf import heads
 from bert_tf.files import errors
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_info
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.training import adapters
 
 
@@ -22,26 +23,25 @@ from bert_tf.training import adapters
 class StartModel:
   """The checkpoint that a run starts from, and a LoRA adapter on top of it."""
 
-  path: str | None  # `init_checkpoint`; None for random values.
+  model: ModelFolder  # Of `init_checkpoint`; without weights for random values.
   adapter: str | None = None  # `lora_adapter`; None without one.
 
-  @functools.cached_property
-  def run(self) -> run_info.RunInfo | None:
-    """The run that trained the checkpoint; None if it is not known."""
-    return model_folder.read_run(self.path) if self.path else None
+  @property
+  def path(self) -> str | None:
+    """The weights; None for random values."""
+    return self.model.weights
 
   @functools.cached_property
   def head_run(self) -> run_info.RunInfo | None:
     """The run that trained the head; None if it is not known."""
-    return adapters.find_run(self.adapter) if self.adapter else self.run
+    return adapters.find_run(self.adapter) if self.adapter else self.model.saved
 
   @functools.cached_property
   def head_shapes(self) -> Mapping[str, Sequence[int]]:
     """The shapes of the tensors in the file with the head, by name."""
     if self.adapter:
       return adapters.open_adapter(self.adapter).shapes
-    assert self.path
-    return checkpoints.CheckpointReader(self.path).shapes
+    return self.model.shapes
 
   def takes_head(
     self,
@@ -57,9 +57,8 @@ class StartModel:
         cannot be kept and do_train is not set, so that no new one is trained.
     """
     start = self.adapter or self.path
-    known = {*self.head_shapes}
-    if self.adapter and self.path:  # The pooler's variables, for instance.
-      known |= {*checkpoints.CheckpointReader(self.path).shapes}
+    # The pooler's variables, for instance, are not in an adapter.
+    known = {*self.head_shapes, *self.model.shapes}
     missing = model.missing_variables(known)
     reason = "`encoder_only` is set" if encoder_only else None
     if missing and not reason:

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoint_names, checkpoints, distribution, model_folder
+from bert_tf import checkpoint_names, checkpoints, distribution
 from bert_tf.files import paths
 from bert_tf.layers import lora
 from bert_tf.model_folder import run_info
@@ -59,7 +59,7 @@ def find_run(path: str) -> run_info.RunInfo | None:
     folder, name = os.path.split(os.path.dirname(path))
     if name != os.path.dirname(_PATH):
       return None  # The adapter was copied out of its run's folder.
-  return model_folder.read_run(folder or ".")
+  return run_info.read_run(folder or ".")
 
 
 def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:

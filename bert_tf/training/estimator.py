@@ -61,6 +61,7 @@ class Estimator:
   ) -> None:
     backend.check_tensorflow()
     self.model = _build_model(model_fn, config)
+    self.objective = objective
     self.config = config
     # The schedule of a run whose number of steps is planned.
     self._planned: budget.PlannedWarmupLinearDecay | None = None

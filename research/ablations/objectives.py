@@ -8,19 +8,20 @@ import dataclasses
 
 import tensorflow as tf
 
-from bert_tf import model_inputs, modeling
+from bert_tf import model_inputs
 from bert_tf.data import dynamic_masking, pretraining_records
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.tasks import pretraining_config
 
 
 def label(
   config: pretraining_config.PretrainingConfig,
-  bert_config: modeling.BertConfig,
+  model: ModelFolder,
   records: pretraining_records.PretrainingRecords,
 ) -> pretraining_records.PretrainingRecords:
   """Returns unmasked records with the labels of the config's direction."""
-  records.check(bert_config.vocab_size)
-  direction = bert_config.attention_direction
+  records.check(model.config.vocab_size)
+  direction = model.config.attention_direction
   is_reversed = direction == model_inputs.RIGHT_TO_LEFT
   return dataclasses.replace(
     records, mask=lambda features, *_: add_labels(features, is_reversed)

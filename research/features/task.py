@@ -20,6 +20,7 @@ from bert_tf.data import input_pipeline, records
 from bert_tf.layers import dropout, layer_norm
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, fine_tuning, splits
+from bert_tf.tasks import run as run_lib
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import progress
 from research import bilstm
@@ -258,9 +259,10 @@ def encode(
   task: base.Task,
   split: splits.Split,
   folder: str,
-) -> splits.Data:
+) -> run_lib.Data:
   """Writes a record of the vectors of each sentence; see splits.encode."""
   config, bert_config = setup.config, setup.bert_config
+  check_layers(config.feature_layers, bert_config)
   assert config.train.init_checkpoint and task.labels
   windows_task = ner.NerTask.build(setup, labels=task.labels)
   windows = splits.encode(setup, windows_task, split, folder)
@@ -277,7 +279,7 @@ def encode(
     layers = num_layers(config.feature_layers, bert_config)
     return decode(batches, layers, bert_config.hidden_size)
 
-  return splits.Data(files, spec(), bert_config.vocab_size, decode_vectors)
+  return splits.make_data(setup, split, files, spec(), decode_vectors)
 
 
 def build_model(
@@ -300,10 +302,6 @@ def run(config: config_lib.FeaturesConfig) -> base.Results | None:
     raise ValueError(
       "a trained BERT computes the features: set `init_checkpoint`."
     )
-  check_layers(
-    config.feature_layers,
-    modeling.BertConfig.from_json_file(config.bert_config_file),
-  )
   train = dataclasses.replace(config.train, encoder_only=True)
   config = dataclasses.replace(config, train=train)
   return fine_tuning.run(config, FeaturesTask, encode, build_model)

@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from bert_tf import model_config, model_folder
+from bert_tf import model_config
 from bert_tf.files import errors, lock, paths
 from bert_tf.hub import catalog
+from bert_tf.model_folder import weights
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.tasks.squad import metrics
 from research import rows
 from research.reproduction import config as config_lib
@@ -228,12 +230,12 @@ def run(
 def open_model(config: config_lib.ReproductionConfig) -> Model:
   """Returns the model to fine-tune."""
   path = str(config.model)
-  files = model_folder.read(path)
+  files = ModelFolder.open(path)
   return Model(
     name=name_model(path),
     path=path,
-    bert_config=files.bert_config,
-    hash=model_folder.hash_weights(files.weights)[:16],
+    bert_config=files.config,
+    hash=weights.hash_weights(path)[:16],
   )
 
 

@@ -16,9 +16,10 @@ import numpy as np
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import model_folder, modeling, tokenization
+from bert_tf import modeling, tokenization
 from bert_tf.convert import convert, pretrained
 from bert_tf.data import input_pipeline, pretraining_records
+from bert_tf.model_folder.folder import ModelFolder
 from tests.chaos import bert_run, outcomes
 from tests.support import tiny_models
 
@@ -62,7 +63,7 @@ def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
   )
   rng = random.Random(seed)
   run = tiny_models.write_classifier(folder / "run")
-  source = pretrained.ModelSource(str(run), do_lower_case=True)
+  source = ModelFolder.open(str(run), do_lower_case=True)
   convert.convert(source, "original", str(folder / "hf"), "hf")
   (folder / "records").mkdir()
   bert_run.prepare(folder / "records")
@@ -116,16 +117,16 @@ def _read_damaged(
 
 def _read_run(folder: pathlib.Path) -> _Content:
   """Reads a run's folder as the Predictor does."""
-  files = model_folder.read(str(folder))
+  files = ModelFolder.open(str(folder))
   names = sorted(files.reader.shapes)
   weights = {name: files.reader.get(name).tobytes() for name in names}
-  vocab, config = files.load_vocab(), files.bert_config
-  return weights, (vocab, vars(config), files.run and files.run.label_spec)
+  vocab, config = files.vocab, files.config
+  return weights, (vocab, vars(config), files.saved and files.saved.labels)
 
 
 def _read_hf(folder: pathlib.Path) -> _Content:
   """Reads a folder in Hugging Face's format."""
-  model = pretrained.read(pretrained.ModelSource(str(folder)))
+  model = pretrained.read(ModelFolder.open(str(folder)))
   weights = {name: value.tobytes() for name, value in model.tensors.items()}
   vocab = tokenization.load_vocab(model.vocab_file)
   return weights, (vocab, vars(model.config), model.run)

@@ -7,11 +7,12 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 from bert_tf import checkpoints
-from bert_tf.convert import convert, pretrained
+from bert_tf.convert import convert
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
+from bert_tf.model_folder.folder import ModelFolder
 from tests.chaos import outcomes
 from tests.support import tiny_models
 
@@ -48,7 +49,7 @@ def writers(
   """Returns functions that write to a path, by name of the file or folder."""
   run = tiny_models.write_classifier(folder / "run")
   (folder / "texts").write_text(_TEXTS)
-  source = pretrained.ModelSource(str(run))
+  source = ModelFolder.open(str(run))
   extraction = inference_config.ExtractionConfig(
     init_checkpoint=str(run), layers=(-1, -2)
   )

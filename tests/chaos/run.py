@@ -1,6 +1,7 @@
 """Attacks training runs, files and disks.
 
-python -m tests.chaos.run --kills=300 --damaged=2000 --disks=100 --write
+TF_CPP_MIN_LOG_LEVEL=3 python -m tests.chaos.run --kills=300 --damaged=2000 \
+    --disks=100 --write
 
 Prints a Markdown table; --write also replaces the table in docs/evidence.md.
 Exits with status 1 if anything went wrong. Each number is a number of tries;

@@ -6,9 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, model_folder
-from bert_tf.convert import convert, keras_weights, pretrained
+from bert_tf import checkpoints
+from bert_tf.convert import convert, keras_weights
 from bert_tf.model_folder import run_info
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import interop_models, run_infos
 
 TARGETS = {
@@ -24,12 +25,8 @@ def there_and_back(tmp_path, kind, model_format):
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / TARGETS[model_format])
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(
-    pretrained.ModelSource(prefix), "original", target, model_format
-  )
-  convert.convert(
-    pretrained.ModelSource(target), model_format, back, "original"
-  )
+  convert.convert(ModelFolder.open(prefix), "original", target, model_format)
+  convert.convert(ModelFolder.open(target), model_format, back, "original")
   return {v.path: v.numpy() for v in model.weights}, back
 
 
@@ -62,7 +59,7 @@ def test_a_round_trip_changes_no_bit(tmp_path, kind, model_format):
 def test_keras_weights_are_those_that_the_models_load_and_save(tmp_path, kind):
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / "out" / "bert.weights.h5")
-  convert.convert(pretrained.ModelSource(prefix), "original", target, "keras")
+  convert.convert(ModelFolder.open(prefix), "original", target, "keras")
   loaded = interop_models.KINDS[kind](interop_models.CONFIG)
   loaded.load_weights(target)
   for variable, expected in zip(loaded.weights, model.weights, strict=True):
@@ -71,7 +68,7 @@ def test_keras_weights_are_those_that_the_models_load_and_save(tmp_path, kind):
   saved = tmp_path / "in" / "saved.weights.h5"
   model.save_weights(saved)
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(pretrained.ModelSource(str(saved)), "keras", back, "original")
+  convert.convert(ModelFolder.open(str(saved)), "keras", back, "original")
   interop_models.assert_close(
     interop_models.outputs(interop_models.loaded(kind, back), kind),
     interop_models.outputs(model, kind),
@@ -90,12 +87,10 @@ def test_weights_that_are_not_finite_are_not_converted(
   target = str(tmp_path / TARGETS[source_format])
   with monkeypatch.context() as patch:
     patch.setattr(checkpoints, "check_finite", lambda path, tensors: None)
-    convert.convert(
-      pretrained.ModelSource(prefix), "original", target, source_format
-    )
+    convert.convert(ModelFolder.open(prefix), "original", target, source_format)
   with pytest.raises(ValueError, match="not finite, in .*beta"):
     convert.convert(
-      pretrained.ModelSource(target),
+      ModelFolder.open(target),
       source_format,
       str(tmp_path / "c"),
       "original",
@@ -118,20 +113,16 @@ RUN = run_infos.make(
 def test_run_json_comes_along(tmp_path, model_format):
   prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
   vocab_file = str(tmp_path / "in" / "vocab.txt")
-  run_info.write_run(
-    str(tmp_path / "in"), RUN, interop_models.CONFIG, vocab_file
-  )
+  run_infos.write(str(tmp_path / "in"), RUN, interop_models.CONFIG, vocab_file)
   target = str(tmp_path / TARGETS[model_format])
-  source = pretrained.ModelSource(prefix)
+  source = ModelFolder.open(prefix)
   convert.convert(source, "original", target, model_format)
-  assert model_folder.read_run(target) == RUN
+  assert run_info.read_run(run_info.get_folder(target)) == RUN
   saved = run_info.read_labels(str(tmp_path / "out"))
   assert saved == RUN.labels
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(
-    pretrained.ModelSource(target), model_format, back, "original"
-  )
-  assert model_folder.read_run(back) == RUN
+  convert.convert(ModelFolder.open(target), model_format, back, "original")
+  assert run_info.read_run(run_info.get_folder(back)) == RUN
 
 
 @pytest.mark.parametrize("average_last", [1, 2])
@@ -143,9 +134,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   run = run_infos.make(
     task="encoder", do_lower_case=False, scores={"loss": 0.5}
   )
-  run_info.write_run(
-    str(tmp_path / "run"), run, interop_models.CONFIG, vocab_file
-  )
+  run_infos.write(str(tmp_path / "run"), run, interop_models.CONFIG, vocab_file)
   model = interop_models.random_model("encoder")
   for step in range(3):
     tensors = {v.path: v.numpy() for v in model.weights}
@@ -162,8 +151,8 @@ def test_run_json_stays_beside_an_original_checkpoint(
   result = run_script(*command, "--output_checkpoint=out/m", cwd=tmp_path)
   assert result.returncode == 0, result.stderr
   if average_last > 1:  # The scores belong to weights that were not averaged.
-    run = dataclasses.replace(run, scores=None)
-  assert model_folder.read_run(str(tmp_path / "out" / "m")) == run
+    run = dataclasses.replace(run, scores={})
+  assert run_info.read_run(str(tmp_path / "out")) == run
   vocab = (tmp_path / "out" / "vocab.txt").read_text()
   assert vocab == interop_models.VOCAB
   # The folder of another model does not change.
@@ -185,7 +174,7 @@ def test_tensors_that_do_not_fit_the_config_are_all_named(tmp_path):
   checkpoints.write(prefix, tensors)
   with pytest.raises(ValueError) as error:
     convert.convert(
-      pretrained.ModelSource(prefix), "original", str(tmp_path / "out"), "hf"
+      ModelFolder.open(prefix), "original", str(tmp_path / "out"), "hf"
     )
   for expected in (
     "bert/encoder/layer_1/output/dense/bias is missing",
@@ -214,4 +203,4 @@ def test_keras_weights_of_another_config_are_refused(
   sizes = json.loads(config.read_text())
   config.write_text(json.dumps({**sizes, "num_hidden_layers": num_layers}))
   with pytest.raises(ValueError, match=expected):
-    keras_weights.read(pretrained.ModelSource(str(path)))
+    keras_weights.read(ModelFolder.open(str(path)))

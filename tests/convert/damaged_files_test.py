@@ -6,9 +6,10 @@ import shutil
 import pytest
 
 import bert_tf
-from bert_tf.convert import convert, inspect, pretrained
+from bert_tf.convert import convert, inspect
 from bert_tf.export import config as export_config
 from bert_tf.export import export
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import tiny_models
 
 # For each folder: the path of the model and the weights files.
@@ -38,7 +39,7 @@ def folders(tmp_path_factory):
   run = tiny_models.write_classifier(root / "run")
   for kind in convert.FORMATS:
     target = str(root / kind) + FILES[kind][0]
-    convert.convert(pretrained.ModelSource(str(run)), "original", target, kind)
+    convert.convert(ModelFolder.open(str(run)), "original", target, kind)
   export.run(
     export_config.ExportConfig(
       init_checkpoint=str(run), export_dir=str(root / "saved_model")
@@ -50,7 +51,7 @@ def folders(tmp_path_factory):
 def read_all(path, tmp_path):
   """Reads every value of a model as the commands do."""
   if not pathlib.Path(path, "saved_model.pb").exists():
-    source = pretrained.ModelSource(path)
+    source = ModelFolder.open(path)
     target = str(tmp_path / "again" / "m")
     convert.convert(source, convert.find_format(path), target, "original")
   else:

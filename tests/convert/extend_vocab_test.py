@@ -9,12 +9,12 @@ import pytest
 
 from bert_tf import (
   checkpoints,
-  model_folder,
   modeling,
   tokenization,
 )
-from bert_tf.convert import extend_vocab, pretrained
+from bert_tf.convert import extend_vocab
 from bert_tf.model_folder import run_info
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import run_infos
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
@@ -62,7 +62,7 @@ def extend(vocab, output_dir, texts=tuple(PIECES), method="unused", **settings):
     "do_lower_case": True,
     **settings,
   }
-  source = pretrained.ModelSource(**values)
+  source = ModelFolder.open(**values)
   return extend_vocab.extend(source, texts, str(output_dir), method)
 
 
@@ -154,11 +154,11 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
   )
   config = modeling.BertConfig.from_json_file(str(CONFIG))
   scored = dataclasses.replace(run, scores={"loss": 2.0})
-  run_info.write_run(str(start), scored, config, str(vocab))
+  run_infos.write(str(start), scored, config, str(vocab))
   folder = tmp_path / "out"
   start_flags = {"path": path}
   extension = extend(vocab, folder, ["Qed"], do_lower_case=None, **start_flags)
-  assert model_folder.read_run(str(folder)) == run
+  assert run_info.read_run(str(folder)) == run
   tokens = tokenization.load_vocab(str(folder / "vocab.txt"))
   assert tokens["Qed"] == extension.ids["Qed"]
   # A flag counts more.

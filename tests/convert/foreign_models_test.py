@@ -10,11 +10,13 @@ import tensorflow as tf
 from safetensors import numpy as safetensors_numpy
 
 import bert_tf
-from bert_tf import checkpoints, heads, model_folder, modeling
-from bert_tf.convert import convert, model_garden, pretrained
+from bert_tf import checkpoints, heads, modeling
+from bert_tf.convert import convert, model_garden
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.formats import hugging_face, sentence_transformers
+from bert_tf.model_folder import weights
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import interop_models
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
@@ -105,9 +107,9 @@ def test_a_model_that_would_give_wrong_results_is_refused(tmp_path, fault):
   with pytest.raises(ValueError, match=expected):
     bert_tf.load(folder)
   if fault != "integers":
-    source = pretrained.ModelSource(str(folder))
+    target = str(tmp_path / "out" / "m")
     with pytest.raises(ValueError, match=expected):
-      convert.convert(source, "hf", str(tmp_path / "out" / "m"), "original")
+      convert.convert(ModelFolder.open(str(folder)), "hf", target, "original")
   assert not (tmp_path / "out").exists()
 
 
@@ -115,12 +117,12 @@ def test_the_only_safetensors_file_of_a_folder_may_have_any_name(tmp_path):
   folder, tensors, _ = interop_models.to_hf(tmp_path, "encoder")
   interop_models.replace_weights(folder, tensors, name="model.fp16.safetensors")
   expected = str(folder / "model.fp16.safetensors")
-  assert model_folder.find_weights(str(folder)) == expected
+  assert weights.find_weights(str(folder)) == expected
   # The files of other libraries are copies of model.safetensors.
   (folder / "tf_model.h5").write_bytes(b"")
   safetensors_numpy.save_file(tensors, folder / "model.safetensors")
   expected = str(folder / "model.safetensors")
-  assert model_folder.find_weights(str(folder)) == expected
+  assert weights.find_weights(str(folder)) == expected
 
 
 def test_folders_of_hugging_face_without_a_model_name_the_remedy(tmp_path):
@@ -142,7 +144,7 @@ def save_hub(tmp_path):
   """Writes a SavedModel like those on TF Hub; returns its folder and model."""
   prefix, model = interop_models.write_original(tmp_path / "in", "encoder")
   garden = str(tmp_path / "garden" / "m")
-  source = pretrained.ModelSource(prefix)
+  source = ModelFolder.open(prefix)
   convert.convert(source, "original", garden, "model_garden")
   graph, encoder = model_garden.Graph(garden), tf.Module()
 
@@ -165,7 +167,7 @@ def test_a_saved_model_of_tf_hub_is_converted(tmp_path):
   hub, model = save_hub(tmp_path)
   assert convert.find_format(str(hub)) == "model_garden"
   config = str(tmp_path / "in" / "bert_config.json")
-  source = pretrained.ModelSource(str(hub), config)
+  source = ModelFolder.open(str(hub), bert_config_file=config)
   target = str(tmp_path / "out" / "bert_model.ckpt")
   convert.convert(source, "model_garden", target, "original")
   interop_models.assert_close(
@@ -176,7 +178,7 @@ def test_a_saved_model_of_tf_hub_is_converted(tmp_path):
   vocab = (tmp_path / "out" / "vocab.txt").read_text()
   assert vocab == interop_models.VOCAB
   with pytest.raises(ValueError, match="`bert-tf convert` with `model=.*hub`"):
-    model_folder.read(str(hub), config)
+    _ = source.shapes
 
 
 def convolution():
@@ -294,8 +296,8 @@ def test_a_dense_layer_goes_through_conversions_with_its_weights(tmp_path):
   files = {"2_Dense/config.json": {"bias": True}, "2_Dense/model.bin": b"\0w"}
   folder = write_sentence_encoder(tmp_path, files, {"2_Dense": "Dense"})
   prefix, back = str(tmp_path / "out" / "bert_model.ckpt"), tmp_path / "back"
-  convert.convert(pretrained.ModelSource(str(folder)), "hf", prefix, "original")
-  convert.convert(pretrained.ModelSource(prefix), "original", str(back), "hf")
+  convert.convert(ModelFolder.open(str(folder)), "hf", prefix, "original")
+  convert.convert(ModelFolder.open(prefix), "original", str(back), "hf")
   for name in ("modules.json", *files):
     assert (back / name).read_bytes() == (folder / name).read_bytes()
 
@@ -369,7 +371,7 @@ def test_a_tf_model_h5_computes_what_transformers_4_did(
   # The same by way of a conversion.
   assert convert.find_format(str(folder)) == "hf"
   target = str(tmp_path / "out" / "bert_model.ckpt")
-  convert.convert(pretrained.ModelSource(str(folder)), "hf", target, "original")
+  convert.convert(ModelFolder.open(str(folder)), "hf", target, "original")
   reader = checkpoints.CheckpointReader(target)
   for variable in read.weights:
     if variable.path in reader.shapes:

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, heads, modeling
-from bert_tf.convert import convert, pretrained
+from bert_tf.convert import convert
 from bert_tf.formats import hugging_face
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import interop_models, runs
 
 
 def to_original(folder, tmp_path):
   """Converts a model. Returns the summary and a reader of the checkpoint."""
   output = str(tmp_path / "out" / "bert_model.ckpt")
-  source = pretrained.ModelSource(str(folder))
+  source = ModelFolder.open(str(folder))
   converted = convert.convert(source, "hf", output, "original")
   return converted, checkpoints.CheckpointReader(output)
 
@@ -109,7 +110,7 @@ def test_all_settings_of_another_model_are_named():
 def test_another_epsilon_is_kept_in_both_directions(tmp_path):
   config = dataclasses.replace(interop_models.CONFIG, layer_norm_eps=1e-5)
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder", config)
-  source = pretrained.ModelSource(prefix)
+  source = ModelFolder.open(prefix)
   convert.convert(source, "original", str(tmp_path / "hf"), "hf")
   theirs = json.loads((tmp_path / "hf" / "config.json").read_text())
   assert theirs["layer_norm_eps"] == 1e-5

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from bert_tf import modeling
-from bert_tf.convert import convert, pretrained
+from bert_tf.convert import convert
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import interop_models
 
 CLASSES = {
@@ -37,7 +38,7 @@ def to_hf(tmp_path, kind, config=interop_models.CONFIG):
   prefix, model = interop_models.write_original(tmp_path / "in", kind, config)
   folder = tmp_path / "hf"
   written = convert.convert(
-    pretrained.ModelSource(prefix), "original", str(folder), "hf"
+    ModelFolder.open(prefix), "original", str(folder), "hf"
   )
   return folder, model, written
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.convert import convert, model_garden, pretrained
+from bert_tf.convert import convert, model_garden
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import interop_models, runs
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "model_garden"
@@ -32,7 +33,7 @@ def garden():
 def source(tmp_path, path):
   """Returns a recorded checkpoint whose config is in another folder."""
   interop_models.write_beside(tmp_path, "encoder")
-  return pretrained.ModelSource(
+  return ModelFolder.open(
     str(path),
     do_lower_case=True,
     bert_config_file=str(tmp_path / "bert_config.json"),
@@ -81,9 +82,7 @@ def matched(live, saved):
 def test_every_tensor_of_a_recorded_model_has_its_place(tmp_path, kind):
   _, prefix = from_garden(tmp_path, GOLDEN / kind)
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(
-    pretrained.ModelSource(prefix), "original", back, "model_garden"
-  )
+  convert.convert(ModelFolder.open(prefix), "original", back, "model_garden")
   live, saved = (
     model_garden.Graph(path) for path in (str(GOLDEN / kind), back)
   )
@@ -107,7 +106,7 @@ def test_an_activation_that_is_not_model_gardens_default_is_reported(
   config = dataclasses.replace(interop_models.CONFIG, hidden_act=hidden_act)
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder", config)
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  source = pretrained.ModelSource(prefix, do_lower_case=True)
+  source = ModelFolder.open(prefix, do_lower_case=True)
   with runs.logged() as log:
     convert.convert(source, "original", back, "model_garden")
   is_reported = f"{hidden_act!r} as its inner_activation" in log()
@@ -129,9 +128,7 @@ def test_a_checkpoint_without_an_encoder_is_refused(tmp_path):
 def test_model_garden_loads_our_checkpoint(tmp_path, garden, kind):
   prefix, ours = interop_models.write_original(tmp_path / "in", kind)
   path = str(tmp_path / "out" / "bert_model.ckpt")
-  convert.convert(
-    pretrained.ModelSource(prefix), "original", path, "model_garden"
-  )
+  convert.convert(ModelFolder.open(prefix), "original", path, "model_garden")
   model, encoder = garden.new_model(kind)
   status = tf.train.Checkpoint(model=model).read(path)
   status.assert_consumed().assert_existing_objects_matched()

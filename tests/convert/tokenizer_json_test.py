@@ -10,9 +10,10 @@ import pathlib
 import pytest
 
 from bert_tf import tokenization
-from bert_tf.convert import convert, pretrained
+from bert_tf.convert import convert
 from bert_tf.formats import tokenizer_files
-from bert_tf.model_folder import letter_case, run_info
+from bert_tf.model_folder import letter_case
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import interop_models, run_infos
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -58,9 +59,9 @@ def write_hf(tmp_path, case):
     strip_accents=case.strip_accents,
   )
   vocab_file = str(tmp_path / "in" / "vocab.txt")
-  run_info.write_run(str(tmp_path / "in"), run, config, vocab_file)
+  run_infos.write(str(tmp_path / "in"), run, config, vocab_file)
   folder = tmp_path / "hf"
-  convert.convert(pretrained.ModelSource(prefix), "original", str(folder), "hf")
+  convert.convert(ModelFolder.open(prefix), "original", str(folder), "hf")
   return folder
 
 

@@ -8,10 +8,11 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.convert import convert, extend_vocab, pretrained
+from bert_tf.convert import convert, extend_vocab
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.formats import sentence_transformers
+from bert_tf.model_folder.folder import ModelFolder
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"
@@ -39,8 +40,9 @@ def token_vectors():
   built = export.build(config(), with_text=False)
   vectors = []
   for text in TEXTS:
-    pieces = ["[CLS]", *built.tokenizer.tokenize(text), "[SEP]"]
-    ids = np.array([built.tokenizer.convert_tokens_to_ids(pieces)], np.int32)
+    tokenizer = built.files.tokenizer
+    pieces = ["[CLS]", *tokenizer.tokenize(text), "[SEP]"]
+    ids = np.array([tokenizer.convert_tokens_to_ids(pieces)], np.int32)
     inputs = map(tf.constant, (ids, np.ones_like(ids), np.zeros_like(ids)))
     output = built.signatures["ids"](*inputs)["sequence_output"]
     vectors.append(output[0].numpy())
@@ -93,7 +95,7 @@ def test_an_exported_encoder_knows_its_pooling(tmp_path):
     atol=1e-6,
   )
   other = configs.ModelConfig(init_checkpoint=str(path), pooling="cls")
-  assert export.build(other, with_text=False).info.pooling == "cls"
+  assert export.build(other, with_text=False).info.settings.pooling == "cls"
 
 
 def write_modules(folder, kinds=("Transformer", "Pooling"), **pooling):
@@ -175,12 +177,13 @@ def write_sentence_encoder(folder):
 def test_an_encoder_follows_sentence_transformers_files(tmp_path):
   checkpoint = write_sentence_encoder(tmp_path)
   info = export.build(config(init_checkpoint=checkpoint), with_text=False).info
-  assert (info.pooling, info.normalize, info.max_seq_length) == ("max", True, 5)
+  made = info.settings
+  assert (made.pooling, made.normalize, made.max_seq_length) == ("max", True, 5)
   # The user's settings take precedence.
   settings = {"pooling": "cls", "normalize": False, "max_seq_length": 7}
   other = config(init_checkpoint=checkpoint, **settings)
   info = export.build(other, with_text=False).info
-  assert {name: getattr(info, name) for name in settings} == settings
+  assert settings.items() <= vars(info.settings).items()
 
 
 @pytest.mark.parametrize(
@@ -209,13 +212,13 @@ def test_a_converted_encoder_keeps_its_pooling(tmp_path, to):
   out = str(tmp_path / "out")
   if to == "extended":
     words = ["qed"]
-    source = pretrained.ModelSource(checkpoint, **FILES)
+    source = ModelFolder.open(checkpoint, **FILES)
     extend_vocab.extend(source, words, out, "grow")
   elif to == "original":
     convert.slim(checkpoint, f"{out}/bert_model.ckpt")
   else:
     path = f"{out}/bert.weights.h5" if to == "keras" else out
-    source = pretrained.ModelSource(checkpoint, **FILES)
+    source = ModelFolder.open(checkpoint, **FILES)
     for _ in range(2):  # The second time into the same folder.
       convert.convert(source, "original", path, to)
   settings = sentence_transformers.read_settings(out)

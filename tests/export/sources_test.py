@@ -9,7 +9,6 @@ import pytest
 from bert_tf import heads
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
-from bert_tf.model_folder import run_info
 from tests.support import run_infos, tiny_models
 
 CLASSIFIER = run_infos.make(
@@ -53,7 +52,7 @@ def make_run(runs, info, tmp_path):
   """Returns a run whose run.json is `info`."""
   folder = tmp_path / "run"
   shutil.copytree(runs / info.task, folder)
-  run_info.write_run(
+  run_infos.write(
     str(folder), info, tiny_models.CONFIG, str(folder / "vocab.txt")
   )
   return str(folder)
@@ -70,8 +69,8 @@ def test_a_cased_run_is_exported_as_cased(runs, tmp_path):
   folder = make_run(runs, info, tmp_path)
   built = build(folder, with_text=True)
   assert built.info.settings.do_lower_case is False
-  ids = built.tokenizer.tokenize_to_ids("The the")
-  the = built.tokenizer.vocab["the"]
+  ids = built.files.tokenizer.tokenize_to_ids("The the")
+  the = built.files.vocab["the"]
   assert ids[-1] == the and ids != [the, the]
   assert built.module.tokenizer.tokenize(["The the"]).to_list() == [ids]
   assert build(folder, do_lower_case=True).info.settings.do_lower_case is True

@@ -6,7 +6,6 @@ import pytest
 
 from bert_tf import tokenization
 from bert_tf.formats import tokenizer_files
-from bert_tf.model_folder import letter_case
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##s", "é", "神"]
 TOKENIZER = {
@@ -111,7 +110,7 @@ def test_a_setting_that_is_not_implemented_is_named(
 ):
   folder = tmp_path / "model"
   vocab_file = write(folder, **{file: content})
-  letter_case.make_tokenizer(vocab_file, None)
+  tokenizer_files.warn_of_differing(vocab_file)
   [warning] = [r.getMessage() for r in caplog.records if r.levelno > 20]
   for part in (str(folder), f"({file}.json)", expected):
     assert part in warning
@@ -135,7 +134,7 @@ def test_a_setting_that_is_not_implemented_is_named(
   ],
 )
 def test_a_bert_tokenizer_gets_no_warning(tmp_path, caplog, files):
-  letter_case.make_tokenizer(write(tmp_path / "model", **files), None)
+  tokenizer_files.warn_of_differing(write(tmp_path / "model", **files))
   assert not [r for r in caplog.records if r.levelno > 20]
 
 

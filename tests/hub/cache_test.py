@@ -7,8 +7,9 @@ import shutil
 import pytest
 
 import bert_tf
-from bert_tf import model_folder
 from bert_tf.hub import cache, download
+from bert_tf.model_folder import weights
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import checkout, download_server
 
 TINY = checkout.ROOT / "tests" / "golden" / "tiny"
@@ -26,7 +27,7 @@ def home(tmp_path, monkeypatch):
 
 def test_a_downloaded_name_is_a_model(home):
   shutil.copytree(TINY, home / "models" / NAME)
-  files = model_folder.read(NAME)
+  files = ModelFolder.open(NAME)
   assert files.folder == str(home / "models" / NAME)
   assert files.needed_vocab() == str(home / "models" / NAME / "vocab.txt")
   encoder = bert_tf.BertModel.from_pretrained(NAME.lower())
@@ -39,13 +40,13 @@ def test_a_downloaded_name_is_a_model(home):
 def test_a_folder_of_that_name_comes_first(home, tmp_path):
   shutil.copytree(TINY, home / "models" / NAME)
   shutil.copytree(TINY, tmp_path / "work" / NAME)
-  assert model_folder.find_weights(NAME) == f"{NAME}/bert_model.ckpt"
+  assert weights.find_weights(NAME) == f"{NAME}/bert_model.ckpt"
 
 
 @pytest.mark.parametrize("name", [NAME, "hf:owner/name"])
 def test_the_error_for_a_name_that_is_not_here_names_the_command(name, home):
   with pytest.raises(ValueError) as caught:
-    model_folder.read(name)
+    ModelFolder.open(name)
   message = f"{name} is not here; run: bert-tf download {name}"
   assert str(caught.value) == message
 

@@ -31,27 +31,28 @@ def test_the_released_vocabulary_is_lower_cased(unpacked):
   assert letter_case.guess(tokenization.load_vocab(str(path))) is True
 
 
-def test_run_json_comes_before_the_vocabulary(tmp_path):
-  vocab_file = tmp_path / "vocab.txt"
+def settle(user, saved, tokens):
+  """Resolves cases, which are pairs, for a vocabulary of these tokens."""
+  vocabulary = ("vocab.txt", tokens.split()) if tokens else None
+  cases = (letter_case.Case(*user), letter_case.Case(*saved))
+  return letter_case.resolve(*cases, vocabulary)
 
-  def settle(settings, saved, tokens="[CLS] Berlin the"):
-    vocab_file.write_text(tokens.replace(" ", "\n") + "\n")
-    result = letter_case.resolve(
-      letter_case.Case(settings),
-      letter_case.Case(saved),
-      str(vocab_file),
-    )
-    return result.do_lower_case
 
-  assert settle(None, True) is settle(True, True) is True
-  assert settle(None, None) is settle(False, None) is False
-  assert settle(None, None, "42") is None
-  assert settle(False, None, "42") is False
-  unknown = letter_case.Case()
-  assert letter_case.resolve(unknown, unknown, None) == unknown
-  assert settle(False, True) is False
+def test_run_json_comes_before_the_vocabulary():
+  for user, saved, tokens, expected in (
+    (None, True, "[CLS] Berlin the", True),
+    (True, True, "[CLS] Berlin the", True),
+    (None, None, "[CLS] Berlin the", False),
+    (False, None, "[CLS] Berlin the", False),
+    (False, True, "[CLS] Berlin the", False),
+    (None, None, "42", None),
+    (False, None, "42", False),
+    (None, None, "", None),
+  ):
+    result = settle([user], [saved], tokens)
+    assert result == letter_case.Case(expected)
   with pytest.raises(ValueError, match="do_lower_case=True .*vocab.txt"):
-    settle(True, None)
+    settle([True], [None], "[CLS] Berlin the")
 
 
 @pytest.mark.parametrize(
@@ -73,16 +74,9 @@ def test_run_json_comes_before_the_vocabulary(tmp_path):
   ],
 )
 def test_accents_are_kept_as_given_or_saved(
-  tmp_path, caplog, settings, saved, tokens, expected
+  caplog, settings, saved, tokens, expected
 ):
-  vocab_file = tmp_path / "vocab.txt"
-  vocab_file.write_text(tokens.replace(" ", "\n") + "\n")
-  result = letter_case.resolve(
-    letter_case.Case(*settings),
-    letter_case.Case(*saved),
-    str(vocab_file),
-  )
-  assert result == letter_case.Case(*expected)
+  assert settle(settings, saved, tokens) == letter_case.Case(*expected)
   is_lost = expected == (None, None)
   is_replaced = (settings, saved) == ((None, False), (True, None))
   assert ("strip_accents" in caplog.text) is (is_lost or is_replaced)

@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import checkpoints, distribution, model_folder, modeling
+from bert_tf import checkpoints, distribution, modeling
 from bert_tf.model_folder import run_folder, run_info
+from bert_tf.model_folder.folder import ModelFolder
 from tests.support import run_infos
 
 CONFIG = modeling.BertConfig(vocab_size=3, num_hidden_layers=1)
@@ -33,7 +34,7 @@ def vocab_file(tmp_path):
 @pytest.mark.parametrize("root", ["local", "ram://run_folder_test"])
 def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
   folder = f"{root}/run" if "://" in root else str(tmp_path / root / "run")
-  run_info.write_run(folder, INFO, CONFIG, vocab_file)
+  run_infos.write(folder, INFO, CONFIG, vocab_file)
   assert run_info.read_run(folder) == INFO
   config = modeling.BertConfig.from_json_file(f"{folder}/bert_config.json")
   assert config.to_dict() == CONFIG.to_dict()
@@ -70,16 +71,6 @@ def test_a_label_map_is_read_as_it_was_written(tmp_path, kind, labels):
   spec = run_info.LabelSpec("films", kind, labels)
   (tmp_path / "label_map.json").write_text(json.dumps(spec.label_map()))
   assert run_info.read_labels(str(tmp_path)) == spec
-  assert model_folder.read_run(str(tmp_path)).labels == spec
-
-
-def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
-  run_info.write_run(str(tmp_path / "run"), INFO, CONFIG, vocab_file)
-  assert model_folder.read_run(str(tmp_path / "run")) == INFO
-  assert model_folder.read_run(str(tmp_path / "run" / "model.ckpt-7")) == INFO
-  assert (
-    model_folder.read_run(str(tmp_path / "nowhere" / "model.ckpt-7")) is None
-  )
 
 
 def test_keys_of_a_later_version_are_ignored(tmp_path):
@@ -146,7 +137,7 @@ def test_a_link_named_best_is_not_cleaned(tmp_path):
 def _prepare(folder, info, config, vocab_file):
   """Opens a folder and prepares it for a run."""
   opened = run_folder.RunFolder(folder, info.task)
-  opened.prepare(info, config, vocab_file)
+  opened.prepare(info, ModelFolder(config, "config.json", vocab_file))
 
 
 def test_an_output_dir_of_another_run_is_refused(tmp_path, vocab_file):
@@ -190,7 +181,7 @@ def test_an_evaluation_keeps_the_settings_of_a_trained_model(
   for do_train, length in ((False, 64), (True, 128)):
     opened = run_folder.RunFolder(folder, INFO.task)
     with opened.exclusive(do_train) as held:
-      held.prepare(changed, CONFIG, vocab_file)
+      held.prepare(changed, ModelFolder(CONFIG, "c.json", vocab_file))
     saved = run_info.read_run(folder)
     assert saved.settings.max_seq_length == length
     assert saved.scores == {"f1": 0.5}

@@ -7,10 +7,11 @@ import pytest
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import heads
-from bert_tf.convert import convert, pretrained
+from bert_tf.convert import convert
 from bert_tf.corpora import text_config
 from bert_tf.data import pretraining_shards
 from bert_tf.model_folder import run_info
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.pipeline import stages
 from bert_tf.pipeline.config import PipelineConfig
 from bert_tf.pipeline.model import choose_model
@@ -157,7 +158,7 @@ def test_an_encoder_is_continued_without_next_sentences(tmp_path):
 
 
 def test_an_untrained_next_sentence_head_is_not_continued(tmp_path):
-  source = pretrained.ModelSource(str(write_model(tmp_path / "in")))
+  source = ModelFolder.open(str(write_model(tmp_path / "in")))
   model = tmp_path / "model"
   convert.convert(source, "original", str(model), "hf")
   assert not choose_model(make_config(tmp_path)).size.no_nsp

@@ -7,6 +7,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def program(name: str) -> list[str]:
   """The arguments of Python for a `bert-tf` command or a script, NAME.py."""
-  if name.endswith(".py"):
+  if str(name).endswith(".py"):
     return [str(ROOT / "run_scripts" / name)]
   return ["-m", "bert_tf", name]

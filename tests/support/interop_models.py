@@ -6,7 +6,8 @@ import numpy as np
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, heads, modeling
-from bert_tf.convert import convert, pretrained
+from bert_tf.convert import convert
+from bert_tf.model_folder.folder import ModelFolder
 
 # Sizes: vocabulary, hidden, intermediate, heads, positions, layers, labels.
 V, D, WIDE, N, P, LAYERS, LABELS = 23, 8, 12, 2, 10, 2, 3
@@ -103,7 +104,7 @@ def to_hf(tmp_path, kind):
   """Writes a model of a kind; returns the folder, its tensors and our model."""
   prefix, model = write_original(tmp_path / "in", kind)
   folder = tmp_path / "hf"
-  convert.convert(pretrained.ModelSource(prefix), "original", str(folder), "hf")
+  convert.convert(ModelFolder.open(prefix), "original", str(folder), "hf")
   (folder / "run.json").unlink()
   path = folder / "model.safetensors"
   return folder, safetensors_numpy.load_file(path), model

@@ -1,5 +1,6 @@
 """Makes the content of run.json from a flat list of its values."""
 
+from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import registry
 
@@ -20,3 +21,9 @@ def make(
     labels=spec,
     scores=scores or {},
   )
+
+
+def write(folder, info, config, vocab_file):
+  """Writes the files of a run."""
+  vocab = tokenizer_files.read_vocab(vocab_file) if vocab_file else None
+  run_info.write_run(folder, info, config, vocab)

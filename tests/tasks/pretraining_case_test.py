@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from bert_tf import model_folder
 from bert_tf.data import pretraining_shards
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.model_folder import letter_case, run_info
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.tasks import fine_tuning, pretraining, pretraining_config
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
@@ -105,8 +105,8 @@ def test_a_model_has_the_case_of_its_records(folder):
   remove_settings(folder)
   assert run(folder, do_train=False, do_eval=True).do_lower_case is False
   for do_lower_case in (None, False):
-    files = model_folder.read(str(folder / "out"))
-    tokenizer = model_folder.load_tokenizer(files, do_lower_case)
+    files = ModelFolder.open(str(folder / "out"), do_lower_case=do_lower_case)
+    tokenizer = files.tokenizer
     assert tokenizer.tokenize_to_ids(SENTENCE) == IDS
 
 
@@ -114,8 +114,8 @@ def test_the_case_is_unknown_if_the_records_have_none(folder):
   make_records(folder, do_lower_case=False)
   remove_settings(folder)
   assert run(folder).do_lower_case is None
-  files = model_folder.read(str(folder / "out"))
-  tokenizer = model_folder.load_tokenizer(files, do_lower_case=False)
+  files = ModelFolder.open(str(folder / "out"), do_lower_case=False)
+  tokenizer = files.tokenizer
   assert tokenizer.basic_tokenizer.do_lower_case is False
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from bert_tf import checkpoints, heads
 from bert_tf.model_folder import run_info
+from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.tasks import fine_tuning, start_model
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
@@ -52,13 +53,13 @@ def write_model(folder, fields, with_run=True):
   if with_run:
     vocab_file = str(folder / "vocab.txt")
     info = run_infos.make(do_lower_case=True, **fields)
-    run_info.write_run(str(folder), info, tiny_models.CONFIG, vocab_file)
+    run_infos.write(str(folder), info, tiny_models.CONFIG, vocab_file)
   return folder
 
 
 def takes_head(folder, fields, do_train=True, **train):
   labels = run_infos.make(**fields).labels
-  start = start_model.StartModel(str(folder))
+  start = start_model.StartModel(ModelFolder.open(str(folder)))
   return start.takes_head(MODELS[fields["task"]], labels, do_train, **train)
 
 

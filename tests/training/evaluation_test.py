@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, model_folder, modeling
+from bert_tf import checkpoints, modeling
 from bert_tf.model_folder import run_info
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation
@@ -84,10 +84,10 @@ def test_the_best_checkpoint_stays_after_its_original_is_deleted(tmp_path):
 def test_the_best_checkpoint_has_the_run_info(tmp_path):
   config = modeling.BertConfig(vocab_size=9)
   info = run_infos.make(task="ner", labels=("O", "B-X"))
-  run_info.write_run(str(tmp_path), info, config, None)
+  run_infos.write(str(tmp_path), info, config, None)
   (tmp_path / "label_map.json").write_text("{}")
   train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f1")
-  run = model_folder.read_run(f"{tmp_path}/best/model.ckpt-10")
+  run = run_info.read_run(f"{tmp_path}/best")
   assert run.scores["f1"] == 0.1
   assert dataclasses.replace(run, scores=None) == info
   for name in ("bert_config.json", "label_map.json"):

@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from bert_tf import checkpoints, model_folder
+from bert_tf import checkpoints
+from bert_tf.model_folder import weights
 from tests.support.line_model import (
   assert_same,
   batches,
@@ -35,7 +36,7 @@ def test_a_list_of_another_place_means_the_files_of_its_folder(
   list_checkpoints(moved, prefix)
   paths = [f"{moved}/model.ckpt-{step}" for step in (20, 10)]
   assert checkpoints.list_checkpoints(str(moved)) == paths
-  assert model_folder.find_weights(str(moved)) == paths[0]
+  assert weights.find_weights(str(moved)) == paths[0]
   first, second = (
     evaluate_newest(make(folder), batches(0).take(1))
     for folder in (twin, moved)

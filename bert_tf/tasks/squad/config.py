@@ -2,10 +2,12 @@
 
 import dataclasses
 import functools
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from bert_tf import settings
 from bert_tf.tasks import config
+
+Settings = TypeVar("Settings", bound="SquadSettings")
 
 # A flag of the release of 2018.
 _original = functools.partial(
@@ -64,6 +66,18 @@ class SquadSettings(config.TaskSettings):
     "more than this.",
     topic=settings.EVALUATION,
   )
+
+  def resolved(
+    self: Settings, folder: str, positions: int, labels: Any = None
+  ) -> Settings:
+    """Lowers the default of doc_stride to the room beside a question."""
+    made = super().resolved(folder, positions)
+    if self.doc_stride is None:
+      assert made.max_seq_length and made.max_query_length and made.doc_stride
+      room = made.max_seq_length - made.max_query_length - 3
+      stride = max(1, min(made.doc_stride, room))
+      made = dataclasses.replace(made, doc_stride=stride)
+    return made
 
   def check_windows(self) -> None:
     """Raises ValueError if the windows do not overlap or have no room."""

@@ -1,19 +1,25 @@
 """Models are opened from every kind of folder, and written to one."""
 
+import collections
 import json
 import shutil
+import types
 
 import keras
 import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf import checkpoints, heads, model_folder, modeling
+from bert_tf import checkpoints, heads, modeling
 from bert_tf.convert import convert, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import paths
-from bert_tf.model_folder import run_info
+from bert_tf.model_folder import weights
+from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import task as classification
+from bert_tf.training import config as training_config
 from tests.support import interop_models, run_infos, tiny_models
 
 LABELS = ("bad", "good", "so so")
@@ -21,6 +27,7 @@ RUN = run_infos.make(
   task="classification",
   do_lower_case=True,
   max_seq_length=24,
+  long_text="truncate",
   task_name="jsonl",
   problem_type="classification",
   labels=LABELS,
@@ -34,8 +41,8 @@ def folders(tmp_path_factory):
   """The same classifier in every kind of folder, by kind."""
   root = tmp_path_factory.mktemp("models")
   run = tiny_models.write_classifier(root / "run")
-  run_info.write_run(str(run), RUN, tiny_models.CONFIG, str(run / "vocab.txt"))
-  source = pretrained.ModelSource(str(run))
+  run_infos.write(str(run), RUN, tiny_models.CONFIG, str(run / "vocab.txt"))
+  source = ModelFolder.open(str(run))
   convert.convert(source, "original", str(root / "hf"), "hf")
   for name in ("run.json", "label_map.json", "bert_config.json"):
     (root / "hf" / name).unlink()
@@ -66,10 +73,10 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_folder_brings_weights_labels_and_case(folders, kind):
-  opened = model_folder.read(str(folders[kind]))
-  assert opened.run.task == "classification"
-  assert opened.run.labels.labels == LABELS
-  assert opened.run.settings.do_lower_case in (True, None)
+  opened = ModelFolder.open(str(folders[kind]))
+  assert opened.saved.task == "classification"
+  assert opened.saved.labels.labels == LABELS
+  assert opened.saved.settings.do_lower_case in (True, None)
   assert opened.vocab_file and paths.exists(opened.vocab_file)
   expected = bert_tf.ClassifierModel.from_pretrained(folders["run"])
   model = bert_tf.ClassifierModel.from_pretrained(folders[kind])
@@ -104,8 +111,8 @@ def test_the_hash_of_weights_depends_on_their_values(folders, tmp_path):
   model = modeling.BertModel(tiny_models.CONFIG)
   other = tiny_models.write_run(tmp_path / "other", model)
   paths = [other, *(folders[k] for k in ("run", "safetensors", "saved_model"))]
-  hashes = [model_folder.hash_weights(str(path)) for path in paths]
-  assert hashes == [model_folder.hash_weights(str(path)) for path in paths]
+  hashes = [weights.hash_weights(str(path)) for path in paths]
+  assert hashes == [weights.hash_weights(str(path)) for path in paths]
   assert hashes[0] not in hashes[1:]
 
 
@@ -139,10 +146,13 @@ def test_a_head_of_another_task_or_size_is_refused(folders, tmp_path):
     model = kind.from_pretrained(folders["hf"], number, encoder_only=True)
     assert model.output_bias.shape == (number,)
     kind.save_pretrained(model, tmp_path / model.task, max_seq_length=9)
-    opened = model_folder.read(str(tmp_path / model.task))
+    opened = ModelFolder.open(str(tmp_path / model.task))
     names = tuple(f"LABEL_{i}" for i in range(number))
-    assert (opened.run.task, opened.run.labels.labels) == (model.task, names)
-    settings = opened.run.settings
+    assert (opened.saved.task, opened.saved.labels.labels) == (
+      model.task,
+      names,
+    )
+    settings = opened.saved.settings
     assert (settings.max_seq_length, settings.do_lower_case) == (9, True)
   encoder = modeling.BertModel(tiny_models.CONFIG)
   folder = tiny_models.write_run(tmp_path / "bert", encoder)
@@ -157,11 +167,11 @@ def test_a_model_of_keras_is_written_as_a_folder(folders, tmp_path):
   model = bert_tf.ClassifierModel.from_pretrained(folders["run"])
   for _ in range(2):  # An earlier save may be replaced.
     model.save_pretrained(tmp_path / "new")
-  opened = model_folder.read(str(tmp_path / "new"))
-  assert opened.run == RUN
+  opened = ModelFolder.open(str(tmp_path / "new"))
+  assert opened.saved == RUN
   assert bert_tf.load(tmp_path / "new").predict(TEXTS) == expected
   convert.convert(
-    pretrained.ModelSource(str(tmp_path / "new")),
+    ModelFolder.open(str(tmp_path / "new")),
     *("original", str(tmp_path / "hf"), "hf"),
   )
   read = bert_tf.ClassifierModel.from_pretrained(tmp_path / "hf")
@@ -196,7 +206,7 @@ def test_a_remote_folder_is_a_model(folders, kind):
 def test_hugging_faces_models_are_read_without_conversion(tmp_path, kind):
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / "hf")
-  convert.convert(pretrained.ModelSource(prefix), "original", target, "hf")
+  convert.convert(ModelFolder.open(prefix), "original", target, "hf")
   (tmp_path / "hf" / "run.json").unlink()
   read_model = type(model).from_pretrained(target)
   interop_models.assert_close(
@@ -248,10 +258,10 @@ def test_scores_belong_only_to_the_newest_checkpoint(folders, tmp_path):
   )
   run = run_infos.make(task="encoder", scores={"f1": 0.5})
   vocab_file = str(folders["run"] / "vocab.txt")
-  run_info.write_run(str(tmp_path), run, tiny_models.CONFIG, vocab_file)
+  run_infos.write(str(tmp_path), run, tiny_models.CONFIG, vocab_file)
   for path in (tmp_path, tmp_path / "model.ckpt-2"):
-    assert model_folder.read_run(str(path)).scores == {"f1": 0.5}
-  assert model_folder.read_run(str(tmp_path / "model.ckpt-1")).scores == {}
+    assert ModelFolder.open(str(path)).saved.scores == {"f1": 0.5}
+  assert ModelFolder.open(str(tmp_path / "model.ckpt-1")).saved.scores == {}
 
 
 def write_longer_vocabulary(folder, folders):
@@ -302,6 +312,7 @@ def test_weights_of_another_format_name_the_converter(tmp_path):
     shutil.copy(path, tmp_path / "model")
   for name in ("model", "bert.weights.h5"):
     (tmp_path / "bert.weights.h5").write_bytes(b"")
+    shutil.copy(tmp_path / "model" / "bert_config.json", tmp_path)
     with pytest.raises(ValueError, match=f"{name}.*`bert-tf convert`"):
       bert_tf.load(tmp_path / name)
 
@@ -314,12 +325,101 @@ def test_a_given_config_wins_and_another_vocabulary_is_refused(
   other.write_text("\n".join([*vocab[:-1], "other"]) + "\n")
   config = tmp_path / "other.json"
   config.write_text(json.dumps({"vocab_size": 500, "hidden_size": 32}))
-  opened = model_folder.read(str(folders["released"]), str(config))
-  assert opened.bert_config.hidden_size == 32
+  opened = ModelFolder.open(
+    str(folders["released"]), bert_config_file=str(config)
+  )
+  assert opened.config.hidden_size == 32
   with pytest.raises(
     ValueError, match=r"vocab_file .*other.* contradicts .*released"
   ):
-    model_folder.read(str(folders["released"]), vocab_file=str(other))
+    ModelFolder.open(str(folders["released"]), vocab_file=str(other))
   # With the prefix, the file beside the checkpoint is only a default.
-  opened = model_folder.read(str(folders["prefix"]), vocab_file=str(other))
+  opened = ModelFolder.open(str(folders["prefix"]), vocab_file=str(other))
   assert opened.vocab_file == str(other)
+
+
+def of_variables(*names, **changes):
+  """Returns a model whose checkpoint has these variables."""
+  names = ["bert/embeddings/word_embeddings", *names]
+  reader = types.SimpleNamespace(shapes=dict.fromkeys(names))
+  config = tiny_models.CONFIG
+  return ModelFolder(config, "c.json", weights="m", reader=reader, **changes)
+
+
+def test_only_a_whole_head_gives_the_task():
+  assert of_variables("cls/predictions/output_bias").task_name == "encoder"
+  assert of_variables(*heads.TEXT_LABELS.shapes).task_name == "classification"
+  for saved, task in (("ner", "ner"), ("swag", "classification")):
+    saved = run_infos.make(saved)
+    model = of_variables(*heads.WORD_LABELS.shapes, saved=saved)
+    assert model.task_name == task
+
+
+def test_heads_of_several_tasks_need_a_choice():
+  names = ["choice_weights", *heads.SPAN.shapes]
+  with pytest.raises(ValueError, match="squad, swag.*`task`"):
+    _ = of_variables(*names).task_name
+  assert of_variables(*names, task="swag").task_name == "swag"
+  with pytest.raises(ValueError, match="no head for ner: .*squad and swag"):
+    _ = of_variables(*names, task="ner").task_name
+
+
+def test_a_setting_that_the_task_lacks_is_refused(folders):
+  opened = ModelFolder.open(str(folders["run"]), doc_stride=9)
+  with pytest.raises(ValueError, match="doc_stride 9 .*classification"):
+    _ = opened.settings
+  with pytest.raises(ValueError, match="top_k 3 .*classification"):
+    bert_tf.Predictor(str(folders["saved_model"]), top_k=3)
+
+
+def test_a_task_that_is_not_registered_opens_but_is_not_loaded(
+  folders, tmp_path
+):
+  folder = shutil.copytree(folders["run"], tmp_path / "run")
+  run = json.loads((folder / "run.json").read_text())
+  (folder / "run.json").write_text(json.dumps({**run, "task": "sudoku"}))
+  opened = ModelFolder.open(str(folder))
+  assert opened.task_name == "sudoku"
+  assert opened.heads == (heads.TEXT_LABELS,)
+  assert opened.labels.labels == LABELS
+  converted = pretrained.read(opened).run
+  assert (converted.task, converted.labels) == ("sudoku", opened.labels)
+  with pytest.raises(ValueError, match="sudoku"):
+    bert_tf.load(folder)
+
+
+def test_a_training_reads_each_file_of_its_model_once(
+  folders, tmp_path, monkeypatch
+):
+  counts = collections.Counter()
+  read, init = paths.read_bytes, checkpoints.CheckpointReader.__init__
+
+  def count_and_read(path):
+    counts[path.rpartition("/")[2]] += path.startswith(str(folders["run"]))
+    return read(path)
+
+  def count_and_init(self, path):
+    init(self, path)
+    counts["index"] += path.startswith(str(folders["run"]))
+
+  monkeypatch.setattr(paths, "read_bytes", count_and_read)
+  monkeypatch.setattr(checkpoints.CheckpointReader, "__init__", count_and_init)
+  (tmp_path / "train.csv").write_text("text,label\nthe of,good\nin,bad\n")
+  classification.run(
+    classification_config.ClassificationConfig(
+      task_name="csv",
+      data_dir=str(tmp_path),
+      do_train=True,
+      train=training_config.FineTuningTrainConfig(
+        output_dir=str(tmp_path / "out"),
+        init_checkpoint=str(folders["run"]),
+        train_batch_size=2,
+        use_xla=False,
+      ),
+    )
+  )
+  # The training itself opens the checkpoint once more.
+  assert counts == {
+    **{"bert_config.json": 1, "run.json": 1, "vocab.txt": 1},
+    "index": 2,
+  }
