@@ -232,7 +232,6 @@ def build_shard(
   """
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)
-  num_tokens = num_masked = num_random_next = 0
   with records.open_records(output_files) as writer:
     documents = []
     for sentences in corpus.shard_documents(shard):
@@ -249,23 +248,17 @@ def build_shard(
     instances: list[TrainingInstance] = []
     for _ in range(config.dupe_factor):
       for index in range(len(documents)):
-        for instance in builder.build(documents, index):
-          instances.append(instance)
-          num_tokens += len(instance.input_ids)
-          num_masked += len(instance.masked_lm_positions)
-          num_random_next += instance.is_random_next
+        instances += builder.build(documents, index)
         report(1)
     # Instances of the same text should share neither a batch nor a packed row.
     masking.shuffle(instances, rng.getrandbits)
+    lengths = [len(instance.input_ids) for instance in instances]
     rows = [[index] for index in range(len(instances))]
-    max_instances = 0
     if config.pack_sequences:
-      lengths = [len(instance.input_ids) for instance in instances]
       rows = packing.assign_rows(lengths, config.max_seq_length)
-      max_instances = packing.max_instances(config.max_seq_length)
       masking.shuffle(rows, rng.getrandbits)
     spec = pretraining_records.RecordFormat(
-      config.max_seq_length, config.num_predictions, max_instances
+      config.max_seq_length, config.num_predictions, config.max_instances
     ).spec()
     for row in rows:
       writer.write(encode_row([instances[i] for i in row], spec))
@@ -274,9 +267,9 @@ def build_shard(
     num_documents=len(documents),
     num_instances=len(instances),
     num_records=writer.num_written,
-    num_tokens=num_tokens,
-    num_masked=num_masked,
-    num_random_next=num_random_next,
+    num_tokens=sum(lengths),
+    num_masked=sum(len(i.masked_lm_positions) for i in instances),
+    num_random_next=sum(i.is_random_next for i in instances),
     num_pieces=sum(len(document.ids) for document in documents),
     num_unknown=sum(document.ids.count(unknown) for document in documents),
     num_cut=builder.num_cut,

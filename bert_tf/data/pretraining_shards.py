@@ -17,6 +17,7 @@ from absl import logging
 from bert_tf.corpora import corpus
 from bert_tf.data import pretraining_data, record_cache, unknown_pieces
 from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.data.pretraining_data import ShardCounts
 from bert_tf.files import (
   atomic,
   lock,
@@ -36,42 +37,9 @@ _MAX_RANDOM_NEXT = 0.9
 class Summary:
   """The result of a run."""
 
-  counts: pretraining_data.ShardCounts  # Totals of shards that this run built.
+  counts: ShardCounts  # Totals of the shards that this run built.
   num_shards_kept: int  # Number of shards that an earlier run built.
   output_files: tuple[str, ...]  # All files of the data set, in order.
-  seconds: float  # Wall time.
-  config: PretrainingDataConfig
-
-  def lines(self) -> list[str]:
-    """The summary as lines, without counts if no shard was built."""
-    counts, files = self.counts, f"{len(self.output_files)}"
-    if self.num_shards_kept:
-      files += f" ({self.num_shards_kept} of an earlier run)"
-    lines = [
-      f"files              {files}: {self.output_files[0]}",
-      f"time               {self.seconds:.1f} s",
-    ]
-    if not counts.num_documents:  # A shard has at least one document.
-      return lines
-    unknown = counts.num_unknown / counts.num_pieces
-    num_positions = counts.num_records * self.config.max_seq_length
-    padding = 1 - counts.num_tokens / num_positions
-    num_masked = counts.num_masked / counts.num_instances
-    num_cut = counts.num_cut / counts.num_instances
-    random_next = counts.num_random_next / counts.num_instances
-    masked = [f"masked             {num_masked:.2f} per instance"]
-    next_sentence = [f"next sentence      {random_next:.1%} random"]
-    return [
-      f"documents          {counts.num_documents:,}",
-      f"word pieces        {counts.num_pieces:,}, {unknown:.2%} [UNK]",
-      f"instances          {counts.num_instances:,}",
-      f"records            {counts.num_records:,}",
-      f"padding            {padding:.1%} of all positions",
-      f"cut off            {num_cut:.2f} word pieces per instance",
-      *(masked if self.config.mask else ()),
-      *(() if self.config.no_nsp else next_sentence),
-      *lines,
-    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +52,7 @@ class ShardTask:
 
 
 # Builds the shards of (config, tasks); returns their counts by index.
-Builder = Callable[..., dict[int, pretraining_data.ShardCounts]]
+Builder = Callable[..., dict[int, ShardCounts]]
 
 
 def create(
@@ -158,10 +126,17 @@ def create(
     finally:
       _remove_unfinished(pending)  # If a worker was killed.
   columns = zip(*map(dataclasses.astuple, counts.values()))
-  totals = pretraining_data.ShardCounts(*map(sum, columns))
-  num_kept, seconds = len(tasks) - len(pending), time.monotonic() - started
-  summary = Summary(totals, num_kept, tuple(names), seconds, config)
-  _log(summary, counts)
+  totals = ShardCounts(*map(sum, columns))
+  summary = Summary(totals, len(tasks) - len(pending), tuple(names))
+  _log(config, summary, time.monotonic() - started)
+  num_single = sum(c.num_documents == 1 for c in counts.values())
+  if num_single and not config.no_nsp:
+    logging.warning(
+      "%d of %d shards have a single document, so its random next sentences "
+      "came from itself. A blank line ends a document.",
+      num_single,
+      len(counts),
+    )
   pieces = unknown_pieces.PieceCounts(tokenizer, names[0])
   pieces.add(totals.num_pieces, totals.num_unknown)
   return summary
@@ -228,7 +203,7 @@ def build_task(
   config: PretrainingDataConfig,
   task: ShardTask,
   report: Callable[[int], Any] = lambda num_done: None,
-) -> pretraining_data.ShardCounts:
+) -> ShardCounts:
   """Builds one shard in a worker."""
   tokenizer = _load_tokenizer(config)  # A worker builds several shards.
   return pretraining_data.build_shard(
@@ -240,7 +215,7 @@ def _build_here(
   config: PretrainingDataConfig,
   tasks: Sequence[ShardTask],
   num_workers: int,
-) -> dict[int, pretraining_data.ShardCounts]:
+) -> dict[int, ShardCounts]:
   num_passes = config.dupe_factor + 1  # One to read.
   num_documents = sum(task.shard.num_documents for task in tasks)
   description = f"documents x {num_passes} passes"
@@ -266,24 +241,39 @@ def _remove_unfinished(tasks: Sequence[ShardTask]) -> None:
 
 
 def _log(
-  summary: Summary, counts: dict[int, pretraining_data.ShardCounts]
+  config: PretrainingDataConfig, summary: Summary, seconds: float
 ) -> None:
-  for line in summary.lines():
-    logging.info(line)
-  totals = summary.counts
-  random_next = totals.num_random_next / max(totals.num_instances, 1)
-  if random_next > _MAX_RANDOM_NEXT:
-    logging.warning(
-      "%.1f%% of the next sentences are random, so lines probably hold several "
-      "sentences: --input_format=text splits them. Documents of one sentence "
-      "need --no_nsp.",
-      100 * random_next,
-    )
-  num_single = sum(c.num_documents == 1 for c in counts.values())
-  if num_single and not summary.config.no_nsp:
-    logging.warning(
-      "%d of %d shards have a single document, so its random next sentences "
-      "came from itself. A blank line ends a document.",
-      num_single,
-      len(counts),
-    )
+  """Logs the summary, without counts if no shard was built."""
+  counts, rows = summary.counts, {}
+  if num_instances := counts.num_instances:
+    unknown = counts.num_unknown / counts.num_pieces
+    num_positions = counts.num_records * config.max_seq_length
+    padding = 1 - counts.num_tokens / num_positions
+    num_cut = counts.num_cut / num_instances
+    random_next = counts.num_random_next / num_instances
+    rows = {
+      "documents": f"{counts.num_documents:,}",
+      "word pieces": f"{counts.num_pieces:,}, {unknown:.2%} [UNK]",
+      "instances": f"{num_instances:,}",
+      "records": f"{counts.num_records:,}",
+      "padding": f"{padding:.1%} of all positions",
+      "cut off": f"{num_cut:.2f} word pieces per instance",
+    }
+    if config.mask:
+      rows["masked"] = f"{counts.num_masked / num_instances:.2f} per instance"
+    if not config.no_nsp:
+      rows["next sentence"] = f"{random_next:.1%} random"
+    if random_next > _MAX_RANDOM_NEXT:
+      logging.warning(
+        "%.1f%% of the next sentences are random, so lines probably hold "
+        "several sentences: --input_format=text splits them. Documents of one "
+        "sentence need --no_nsp.",
+        100 * random_next,
+      )
+  files = f"{len(summary.output_files)}"
+  if summary.num_shards_kept:
+    files += f" ({summary.num_shards_kept} of an earlier run)"
+  rows["files"] = f"{files}: {summary.output_files[0]}"
+  rows["time"] = f"{seconds:.1f} s"
+  for name, value in rows.items():
+    logging.info(f"{name:18} {value}")

@@ -32,12 +32,12 @@ class Source:
   name: str  # The name for `bert-tf download`.
   title: str  # A short description.
   is_model: bool = False  # Whether it is a model rather than a data set.
-  links: tuple[Link, ...]
+  links: tuple[Link, ...]  # Empty for a model of Hugging Face.
   num_bytes: int  # Of all downloads; of a model, about those of the checkpoint.
   files: tuple[str, ...]  # Files that the complete folder must have.
   file_sha256: str | None = None  # Hash of the first file, if published.
-  # Completes the folder, given its path; None if nothing is missing.
-  finish: Callable[[str], None] | None = None
+  # Writes files that are not downloaded, given the folder.
+  complete: Callable[[str], None] | None = None
 
 
 def _model(
@@ -176,7 +176,7 @@ def _data_set(
   num_bytes: int,
   *links: Link,
   files: tuple[str, ...] = (),
-  finish: Callable[[str], None] | None = None,
+  complete: Callable[[str], None] | None = None,
 ) -> Source:
   # Without `files`, they are those of the links.
   return Source(
@@ -185,7 +185,7 @@ def _data_set(
     links=links,
     num_bytes=num_bytes,
     files=files or tuple(link.file for link in links),
-    finish=finish,
+    complete=complete,
   )
 
 
@@ -232,7 +232,7 @@ DATA_SETS = (
     _link(_GLUE, "mrpc_dev_ids.tsv",
       "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7",
       _MRPC_DEV_IDS),
-    files=_TABLES, finish=_join_mrpc),
+    files=_TABLES, complete=_join_mrpc),
   _data_set("AX", "GLUE", 222_257,
     _link(_GLUE, "AX.tsv",
       "0e13510b1bb14436ff7e2ee82338f0efb0133ecf2e73507a697dc210db3f05fd",
@@ -272,19 +272,30 @@ LICENSED = {
 ALL = (*MODELS, *DATA_SETS)
 
 
-def find(name: str) -> Source | None:
-  """Returns the source with a name, ignoring case; None if unknown."""
-  names = {source.name.lower(): source for source in ALL}
-  return names.get(name.lower())
+def find_source(name: str) -> Source | None:
+  """Returns the source with a name, ignoring case; None if unknown.
+
+  Raises:
+    ValueError: if a name begins with hf: but is not hf:OWNER/NAME.
+  """
+  if name.startswith(HUGGING_FACE):
+    parts = name.removeprefix(HUGGING_FACE).split("/")
+    if len(parts) != 2 or not all(part.strip(".") for part in parts):
+      raise ValueError(f"{name} is not of the form hf:OWNER/NAME.")
+    files = ("config.json", "model.safetensors")
+    return Source(
+      name=name, title="", is_model=True, links=(), num_bytes=0, files=files
+    )
+  return {s.name.lower(): s for s in ALL}.get(name.lower())
 
 
-def get(name: str) -> Source:
+def get_source(name: str) -> Source:
   """Returns the source with a name, ignoring case.
 
   Raises:
     ValueError: if the name is unknown, or if the data need a licence.
   """
-  if source := find(name):
+  if source := find_source(name):
     return source
   if name in LICENSED:
     raise ValueError(f"{name}: {LICENSED[name]}")

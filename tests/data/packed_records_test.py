@@ -111,8 +111,7 @@ def test_packed_records_hold_the_instances_of_unpacked_ones(tmp_path, mask):
   assert packed.counts.num_instances == plain.counts.num_records
   assert len(records) < 0.8 * plain.counts.num_records
   tokens = sum(sum(record["input_mask"]) for record in records)
-  padding = f"{1 - tokens / (32 * len(records)):.1%} of all positions"
-  assert padding in "\n".join(packed.lines())
+  assert packed.counts.num_tokens == tokens
 
 
 def test_a_row_has_room_for_all_masked_positions():
