@@ -9,7 +9,7 @@ import dataclasses
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
 from bert_tf.corpora import text_config
-from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.data.config import BeamConfig, PretrainingDataConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class CommandConfig(text_config.PydocConfig):
     "The number of processes, at most num_shards. The result stays the same.",
     main=True,
   )
-  beam: text_config.BeamConfig
+  beam: BeamConfig
   resume: bool = settings.output(
     False,
     "Whether to keep what an interrupted run with the same flags has finished.",

@@ -3,7 +3,6 @@
 import atexit
 import collections
 import dataclasses
-import html
 import os
 import re
 import tempfile
@@ -55,10 +54,6 @@ def find_files(
   )
   if not names:
     raise ValueError("no input files are given; give files, globs or pydoc.")
-  if packages and "pydoc" not in names:
-    raise ValueError(
-      f"pydoc_packages={pydoc_packages} needs pydoc as one of {patterns}."
-    )
   config = config or text_config.TextConfig()
   files = []
   for name in names:
@@ -94,13 +89,12 @@ def _detect_format(
   start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
   if head.startswith(b"PAR1") or name.endswith(".parquet"):
     return text_config.PARQUET
-  if start.startswith((b"<mediawiki", b"<?xml")) or name.endswith(".xml"):
+  is_xml = start.startswith((b"<mediawiki", b"<?xml", b"<doc "))
+  if is_xml or name.endswith(".xml"):
     raise ValueError(
       f"{path} is XML. Extract its text first (docs/corpora.md), or set "
       "`input_format=text`."
     )
-  if start.startswith(b"<doc "):
-    return text_config.WIKIEXTRACTOR
   if name.endswith((".jsonl", ".ndjson", ".json")) or _JSON.match(start):
     return text_config.JSONL
   return plain_format
@@ -122,8 +116,6 @@ def read_documents(
     texts = map("\n".join, corpus.documents([path]))
   elif input_format in (text_config.JSONL, text_config.PARQUET):
     texts = _read_table(path, input_format, config.text_column)
-  elif input_format == text_config.WIKIEXTRACTOR:
-    texts = _read_wikiextractor(path)
   elif config.documents == text_config.LINE:
     texts = filter(str.strip, text_lines.read_lines(path))
   elif config.documents == text_config.BLANK_LINE:
@@ -186,27 +178,3 @@ def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
         f"{path}:{line}: `text_column` {column} holds {kind} instead of text."
       )
     yield text or ""
-
-
-def _read_wikiextractor(path: str) -> Iterator[str]:
-  held: list[str] | None = None
-  number = 0
-  for number, line in enumerate(text_lines.read_lines(path), 1):
-    if line.startswith("<doc "):
-      if held is not None:
-        raise ValueError(f"{path}:{number}: a <doc> begins inside a <doc>.")
-      title = re.match('<doc [^>]*title="(.*)">', line)
-      held = []
-    elif held is None:
-      if line.strip():
-        raise ValueError(f"{path}:{number}: text is outside <doc> and </doc>.")
-    elif line.startswith("</doc>"):
-      yield "\n".join(held)
-      held = None
-    elif line.strip():
-      line = html.unescape(line)
-      is_title = title and line == html.unescape(title[1])
-      if held or not is_title:
-        held.append(line)
-  if held is not None:
-    raise ValueError(f"{path}:{number}: the file ends inside a <doc>.")

@@ -10,7 +10,6 @@ LINES = "lines"
 TEXT = "text"
 JSONL = "jsonl"
 PARQUET = "parquet"
-WIKIEXTRACTOR = "wikiextractor"
 AUTO = "auto"
 
 # Values of documents: the end of a document in running text.
@@ -27,8 +26,8 @@ class TextConfig:
     AUTO,
     "The format of the input. lines has a sentence a line and a blank line "
     "between documents, text is running text, jsonl and parquet have a "
-    "document in each row, wikiextractor has <doc> lines, and auto detects it.",
-    choices=(AUTO, LINES, TEXT, JSONL, PARQUET, WIKIEXTRACTOR),
+    "document in each row, and auto detects it.",
+    choices=(AUTO, LINES, TEXT, JSONL, PARQUET),
     main=True,
   )
   documents: str = settings.data(
@@ -102,24 +101,3 @@ class Output:
   def report_file(self) -> str:
     """Path of settings and counts as JSON; written last."""
     return f"{self.output_file}.report.json"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BeamConfig:
-  """The Beam runner and its options. Without a runner, Beam is not used."""
-
-  runner: str | None = settings.devices(
-    None,
-    "The Apache Beam runner, such as DirectRunner or DataflowRunner, instead "
-    "of --num_workers. It needs the extra beam.",
-  )
-  pipeline_options: str = settings.devices(
-    "",
-    "The options of Beam, separated by spaces. '--help' lists them.",
-  )
-
-  def __post_init__(self) -> None:
-    if self.pipeline_options and not self.runner:
-      raise ValueError(
-        f"`pipeline_options={self.pipeline_options}` needs `runner`."
-      )

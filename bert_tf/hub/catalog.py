@@ -263,12 +263,6 @@ DATA_SETS = (
 )
 # fmt: on
 
-# Data that need a licence, with directions to obtain them.
-LICENSED = {
-  "CoNLL-2003": "Its texts, the Reuters corpus, need a licence: see "
-  "https://www.clips.uantwerpen.be/conll2003/ner/."
-}
-
 ALL = (*MODELS, *DATA_SETS)
 
 
@@ -293,12 +287,10 @@ def get_source(name: str) -> Source:
   """Returns the source with a name, ignoring case.
 
   Raises:
-    ValueError: if the name is unknown, or if the data need a licence.
+    ValueError: if the name is unknown.
   """
   if source := find_source(name):
     return source
-  if name in LICENSED:
-    raise ValueError(f"{name}: {LICENSED[name]}")
   raise ValueError(
     f"{name} is unknown; `bert-tf download` lists all names. Hugging Face's "
     f"models are {HUGGING_FACE}OWNER/NAME."

@@ -31,8 +31,7 @@ _MIN_ABOVE_CHANCE = 0.05
 _RESULTS = """\
 masked_lm_accuracy is the fraction of masked word pieces that the model guesses,
 and masked_lm_loss its mean surprise in nats. perplexity, e to the power of this
-loss, is the number of pieces between which the model hesitates at a mask.
-pseudo_perplexity is the same with one piece of a sentence masked at a time."""
+loss, is the number of pieces between which the model hesitates at a mask."""
 
 _USE = """\
 ## Use

@@ -1,7 +1,6 @@
 """Runs the steps from text to a served model; resumes an interrupted run."""
 
 import dataclasses
-import itertools
 import json
 import math
 import os
@@ -21,7 +20,6 @@ from bert_tf.export import export
 from bert_tf.export.config import ExportConfig
 from bert_tf.files import atomic, errors, paths, shard_files, text_lines
 from bert_tf.formats import tokenizer_files
-from bert_tf.inference import sentence_scorer
 from bert_tf.model_folder.weights import hash_weights
 from bert_tf.pipeline import card
 from bert_tf.pipeline.config import PipelineConfig
@@ -47,9 +45,6 @@ _MAX_PIECES_PER_WORD = 5
 _NUM_EVALUATIONS = 10
 _EVAL_BATCH_SIZE = 64
 _MAX_EVAL_STEPS = 50
-
-# Held-out sentences whose pseudo-perplexity is in the model card.
-_SCORED_SENTENCES = 100
 
 _SECONDS_BETWEEN_CHECKPOINTS = 300
 
@@ -113,13 +108,6 @@ def run(config: PipelineConfig) -> None:
     ),
     replaces=True,
   )
-  scorer = sentence_scorer.SentenceScorer(config.output_dir)
-  lines = text_lines.read_lines(config.file("held_out.txt"))
-  fitting = filter(scorer.fits, map(scorer.tokenize, lines))
-  scores = scorer.score([*itertools.islice(fitting, _SCORED_SENTENCES)])
-  perplexity = sentence_scorer.pseudo_perplexity(scores)
-  logging.info("Pseudo-perplexity of held-out sentences: %.2f.", perplexity)
-  results |= {"pseudo_perplexity": perplexity}
   card.write(config, model, inputs, coverage, results)
   logging.info("The model and its card are in %s.", config.output_dir)
 
