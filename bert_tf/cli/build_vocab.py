@@ -51,17 +51,6 @@ class VocabularyConfig(text_config.PydocConfig):
   )
 
 
-def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
-  inputs = sources.find_files(patterns, pydoc_packages=pydoc_packages)
-  for source in inputs:
-    if source.input_format != text_config.LINES:
-      raise ValueError(
-        f"{source.path} is not plain text but {source.input_format}; convert "
-        "it with build-corpus and learn from the result."
-      )
-  return [source.path for source in inputs]
-
-
 @command.of(VocabularyConfig)
 def run() -> None:
   """Learns and writes the vocabulary, and prints its coverage."""
@@ -69,10 +58,10 @@ def run() -> None:
   tokenizer = tokenization.BasicTokenizer(
     config.do_lower_case, config.strip_accents
   )
-  files = _find_files(config.input_file, config.pydoc_packages)
+  files = sources.find_lines(config.input_file, config.pydoc_packages)
   eval_files: list[str] = []
   if config.eval_input_file:
-    eval_files = _find_files(config.eval_input_file)
+    eval_files = sources.find_lines(config.eval_input_file)
   shard_files.check_output([config.output_file], files + eval_files)
   # Fails before the text is read.
   errors.import_tensorflow_text("learning a vocabulary")

@@ -119,33 +119,6 @@ def create(
   return result
 
 
-@contextlib.contextmanager
-def as_lines(
-  config: text_config.TextConfig,
-  inputs: Sequence[sources.InputFile],
-  target: str,
-  num_workers: int = 1,
-) -> Iterator[list[str]]:
-  """Yields files of one sentence per line.
-
-  They are the inputs if all have the format `lines`. Otherwise they are a
-  temporary corpus in a hidden folder next to `target`, a file that the caller
-  makes from the text. See `create` for the other arguments.
-  """
-  if all(source.input_format == text_config.LINES for source in inputs):
-    yield [source.path for source in inputs]
-    return
-  folder = atomic.hidden(target, "text")
-  path = os.path.join(folder, "text.txt")
-  with lock.hold_file(folder):
-    try:
-      output = text_config.Output(output_file=path)
-      create(config, inputs, output, num_workers)
-      yield [path]
-    finally:
-      paths.remove(folder)
-
-
 def check_reading(
   config: text_config.TextConfig, inputs: Sequence[sources.InputFile]
 ) -> None:

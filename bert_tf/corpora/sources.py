@@ -76,6 +76,21 @@ def find_files(
   return files
 
 
+def find_lines(patterns: str, pydoc_packages: str = "") -> list[str]:
+  """Returns files of one sentence a line; see `find_files`.
+
+  Raises ValueError for a file of another format.
+  """
+  files = find_files(patterns, pydoc_packages=pydoc_packages)
+  for file in files:
+    if file.input_format != text_config.LINES:
+      raise ValueError(
+        f"{file.path} is not plain text but {file.input_format}; convert it "
+        "with build-corpus."
+      )
+  return [file.path for file in files]
+
+
 def _detect_format(
   path: str, config: text_config.TextConfig, plain_format: str
 ) -> str:
@@ -92,8 +107,7 @@ def _detect_format(
   is_xml = start.startswith((b"<mediawiki", b"<?xml", b"<doc "))
   if is_xml or name.endswith(".xml"):
     raise ValueError(
-      f"{path} is XML. Extract its text first (docs/corpora.md), or set "
-      "`input_format=text`."
+      f"{path} is XML; extract its text first (see docs/corpora.md)."
     )
   if name.endswith((".jsonl", ".ndjson", ".json")) or _JSON.match(start):
     return text_config.JSONL

@@ -77,7 +77,7 @@ def create(
   completes. `build` builds shards in place of the local processes.
   """
   started = time.monotonic()
-  names = output_files(input_files, output_file, num_shards, num_workers)
+  names = _find_outputs(input_files, output_file, num_shards, num_workers)
   # Raises for a faulty vocabulary.
   tokenizer = pretraining_data.load_tokenizer(config)
   sample = unknown_pieces.PieceCounts(tokenizer, input_files[0])
@@ -171,13 +171,13 @@ def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
   return int.from_bytes(digest[:8], "big")
 
 
-def output_files(
+def _find_outputs(
   input_files: Iterable[str],
   output_file: str,
-  num_shards: int = 1,
-  num_workers: int = 1,
+  num_shards: int,
+  num_workers: int,
 ) -> list[str]:
-  """Returns all files that `create` writes; ValueError if it would refuse."""
+  """Returns all files to write; raises ValueError if they are impossible."""
   names = [name.strip() for name in output_file.split(",")]
   if "" in names or len({*names}) < len(names):
     raise ValueError(f"output_file={output_file} repeats a name or omits one.")
@@ -266,7 +266,7 @@ def _log(
     if random_next > _MAX_RANDOM_NEXT:
       logging.warning(
         "%.1f%% of the next sentences are random, so lines probably hold "
-        "several sentences: --input_format=text splits them. Documents of one "
+        "several sentences, which build-corpus splits. Documents of one "
         "sentence need --no_nsp.",
         100 * random_next,
       )

@@ -116,35 +116,3 @@ def test_a_mistake_prints_a_line_and_writes_nothing(
   assert line.startswith("bert-tf build-corpus: error: ")
   assert FAULTS[flags] in line
   assert sorted(os.listdir(tmp_path)) == before
-
-
-def records(folder, run_script, *flags):
-  result = run_script(
-    "create_pretraining_data.py",
-    f"--vocab_file={VOCAB}",
-    "--output_file=out/data",
-    "--max_seq_length=32",
-    "--max_predictions_per_seq=5",
-    "--dupe_factor=1",
-    *flags,
-    cwd=folder,
-  )
-  assert result.returncode == 0, result.stderr
-  content = (folder / "out" / "data").read_bytes()
-  return content, sorted(os.listdir(folder / "out"))
-
-
-def test_pretraining_data_can_be_created_from_rows(tmp_path, run_script):
-  write_rows(tmp_path)
-  direct, files = records(tmp_path, run_script, "--input_file=rows.jsonl.gz")
-  assert files == [".data.settings.json", "data"]
-  flags = ("--input_file=rows.jsonl.gz", "--output_file=wiki.txt")
-  result = run_script("build-corpus", *flags, cwd=tmp_path)
-  assert result.returncode == 0, result.stderr
-  assert records(tmp_path, run_script, "--input_file=wiki.txt")[0] == direct
-  # Text that is not one sentence a line needs --input_format.
-  text = "\n\n".join(" ".join(lines) for lines in read(tmp_path / "wiki.txt"))
-  (tmp_path / "text.txt").write_text(text)
-  flags = ("--input_file=text.txt", "--input_format=text")
-  assert records(tmp_path, run_script, *flags)[0] == direct
-  assert records(tmp_path, run_script, "--input_file=text.txt")[0] != direct

@@ -239,7 +239,7 @@ def test_a_killed_run_resumes_with_its_settings_only(
   assert pretraining_shards.read_case([output]).do_lower_case is True
 
 
-ADVICE = "--input_format=text"
+ADVICE = "build-corpus"
 
 
 def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):

@@ -228,17 +228,7 @@ def test_impossible_outputs_are_refused(name, outputs, message, text, tmp_path):
   assert contents(tmp_path).keys() == {"in/text.txt"}
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
-def test_lines_are_used_directly_and_other_formats_are_built(name, tmp_path):
-  (tmp_path / "a.txt").write_text("A boat.\n\nIt was. It is.\n")
-  write_rows(tmp_path / "a.jsonl", ["A boat.", "It was. It is."])
-  config = text_config.TextConfig()
-  path = str(tmp_path / name)
-  inputs = sources.find_files(path, config, text_config.LINES)
-  target = str(tmp_path / "out" / "data")
-  with corpus_build.as_lines(config, inputs, target) as (lines_file,):
-    is_used_directly = name == "a.txt"
-    assert (lines_file == path) == is_used_directly
-    last = ["It was. It is."] if is_used_directly else ["It was.", "It is."]
-    assert read(lines_file) == [["A boat."], last]
-  assert contents(tmp_path).keys() == {"a.txt", "a.jsonl"}
+def test_another_format_than_lines_is_refused_with_advice(tmp_path):
+  path = write_rows(tmp_path / "a.jsonl", ["A boat.", "It was."])
+  with pytest.raises(ValueError, match="a.jsonl .* jsonl; .* build-corpus"):
+    sources.find_lines(str(path))
