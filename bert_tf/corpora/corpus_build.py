@@ -19,7 +19,14 @@ import tqdm
 from absl import logging
 
 from bert_tf.corpora import corpus, sentences, sources, text_config
-from bert_tf.files import atomic, lock, paths, shard_files, worker_pool
+from bert_tf.files import (
+  atomic,
+  compression,
+  lock,
+  paths,
+  shard_files,
+  worker_pool,
+)
 from bert_tf.formats import parquet
 
 # Size in characters of a group of documents, which a worker holds in memory.
@@ -35,15 +42,15 @@ def create(
 ) -> dict[str, int]:
   """Writes a corpus and its report; logs and returns the counts.
 
-  Each file appears when it is complete, the report last. The disk needs room
-  for twice the text. `num_workers` processes split it. `resume` keeps a
-  complete corpus of the same settings. The counts are those that are not 0:
-  documents_read, those that are blank, and the documents, eval_documents,
-  sentences and characters that were written. Raises ValueError if a file would
-  get no document, or the corpus to keep has other settings.
+  The files appear when they are complete, the report last. `num_workers`
+  processes split the text. `resume` keeps a complete corpus of the same
+  settings. The counts are those that are not 0: documents_read, those that are
+  blank, and the documents, eval_documents, sentences and characters that were
+  written. Raises ValueError if a file would get no document, or the corpus to
+  keep has other settings.
   """
   started = time.monotonic()
-  names = [*output.files, *filter(None, [output.eval_output_file])]
+  names = [output.output_file, *filter(None, [output.eval_output_file])]
   if len(set(map(os.path.realpath, names))) < len(names):
     raise ValueError(
       f"{output.output_file} cannot hold both splits. Name two files."
@@ -71,16 +78,15 @@ def create(
         logging.info("%s is complete.", output.output_file)
         return shard_files.read_settings(output.report_file)["counts"]
     counts: collections.Counter[str] = collections.Counter()
-    for name in (f"{output.output_file}.text", *names):
+    for name in names:
       atomic.remove_unfinished(glob.escape(name))  # Of a killed process.
-    with atomic.hidden_folder(f"{output.output_file}.text") as folder:
-      texts = [os.path.join(folder, name) for name in ("train.txt", "eval.txt")]
+    with atomic.files(names) as unfinished:
       groups = _read_groups(config, inputs, counts)
       split = functools.partial(_split, config.language)
       with contextlib.closing(
         worker_pool.run(split, groups, num_workers)
       ) as results:
-        _write_texts(results, texts, output, counts)
+        _write_texts(results, unfinished, output, counts)
       num_eval = counts["eval_documents"]
       num_train = counts["documents"] - num_eval
       if not counts["documents"]:
@@ -91,15 +97,6 @@ def create(
           f"to train on and {num_eval} to evaluate on."
         )
       paths.remove(output.report_file)
-      shards = corpus.plan_shards(texts[:1], output.num_shards)
-      if len(shards) > 1:
-        # Shards of two corpora would look like a complete one.
-        for name in output.files:
-          paths.remove(name)
-      for name, shard in zip(output.files, shards):
-        corpus.write_documents(name, corpus.shard_documents(shard))
-      if held_out := output.eval_output_file:
-        corpus.write_documents(held_out, corpus.documents(texts[1:]))
     result = {name: count for name, count in counts.items() if count}
     shard_files.write_settings(
       {**settings, "counts": result}, output.report_file
@@ -171,15 +168,17 @@ def _split(language: str, group: _Group) -> list[list[str]]:
 
 def _write_texts(
   groups: Iterable[tuple[Any, list[list[str]]]],
-  texts: Sequence[str],
+  unfinished: Sequence[str],
   output: text_config.Output,
   counts: collections.Counter[str],
 ) -> None:
+  """Writes sentences to the train file and, if there is one, the eval file."""
+  names = [output.output_file, output.eval_output_file or ""]
   fraction = output.eval_fraction if output.eval_output_file else 0.0
   with contextlib.ExitStack() as stack:
     writers = [
-      stack.enter_context(open(path, "w", encoding="utf-8", newline="\n"))
-      for path in texts
+      stack.enter_context(compression.text_writer(path, name))
+      for path, name in zip(unfinished, names)
     ]
     bar = stack.enter_context(
       tqdm.tqdm(desc="documents", unit="", unit_scale=True, disable=None)

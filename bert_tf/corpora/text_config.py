@@ -3,7 +3,6 @@
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.files import shard_files
 
 # Values of input_format.
 LINES = "lines"
@@ -63,15 +62,8 @@ class Output:
   """The files of a corpus."""
 
   output_file: str = settings.output(
-    help="The text file to write, compressed if it ends in .gz or .bz2. With "
-    "several shards, -00000-of-0000N is added to its name.",
+    help="The text file to write, compressed if it ends in .gz or .bz2.",
     writes="file",
-  )
-  num_shards: int = settings.output(
-    1,
-    "The number of output files, about equal in size.",
-    minimum=1,
-    main=True,
   )
   eval_output_file: str | None = settings.output(
     None,
@@ -91,11 +83,6 @@ class Output:
 
   def __post_init__(self) -> None:
     settings.check(self)
-
-  @property
-  def files(self) -> list[str]:
-    """The paths of the shards, in order."""
-    return shard_files.shard_names(self.output_file, self.num_shards)
 
   @property
   def report_file(self) -> str:

@@ -57,7 +57,7 @@ class Text:
         scale.base.vocab_size,
         tokenization.BasicTokenizer(),
       )
-    names = [*self._output.files, str(self._output.eval_output_file)]
+    names = [self._output.output_file, str(self._output.eval_output_file)]
     self.hashes = {
       os.path.basename(path): rows.file_hash(path)
       for path in [*names, self.vocab_file]

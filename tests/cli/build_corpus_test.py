@@ -54,19 +54,17 @@ def test_both_sides_of_lines(tmp_path, run_script):
   assert "Wrote train.txt, eval.txt.gz" in result.stderr
 
 
-def test_rows_become_shards_and_a_report(tmp_path, run_script):
+def test_rows_become_a_corpus_and_a_report(tmp_path, run_script):
   write_rows(tmp_path)
   result = run_script(
     "build-corpus",
     "--input_file=rows.jsonl.gz",
     "--output_file=out/wiki.txt.gz",
-    "--num_shards=2",
     "--num_workers=2",
     cwd=tmp_path,
   )
   assert result.returncode == 0, result.stderr
-  files = [tmp_path / "out" / f"wiki.txt-0000{i}-of-00002.gz" for i in range(2)]
-  assert read(*files) == [
+  assert read(tmp_path / "out/wiki.txt.gz") == [
     ["The old boat was at sea.", f"It was night, no. {n}.", "A storm!"]
     for n in range(40)
     if n != 7
@@ -82,7 +80,7 @@ def test_rows_become_shards_and_a_report(tmp_path, run_script):
   ):
     assert re.search(rf"\d\d {line}\n", result.stderr), result.stderr
   assert sorted(os.listdir(tmp_path / "out")) == [
-    *(file.name for file in files),
+    "wiki.txt.gz",
     "wiki.txt.gz.report.json",
   ]
 
@@ -93,7 +91,7 @@ FAULTS = {
   "--input_file=a.parquet": "a.parquet has no column 'text' (--text_column). "
   "Its columns: id, body.",
   "--input_file=in.txt --language=xx": "--language=xx",
-  "--input_file=in.txt --num_shards=0": "--num_shards=0",
+  "--input_file=in.txt --eval_fraction=2": "--eval_fraction=2",
 }
 
 
