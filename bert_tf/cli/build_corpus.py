@@ -48,6 +48,6 @@ def run() -> None:
   inputs = sources.find_files(
     config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )
-  corpus_build.create(
+  corpus_build.build_corpus(
     config.text, inputs, config.output, config.num_workers, config.resume
   )

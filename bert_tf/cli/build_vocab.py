@@ -72,7 +72,7 @@ def run() -> None:
     if eval_files:
       lines = text_lines.read_lines(*eval_files)
       held_out, _ = vocabulary.count_words(lines, tokenizer)
-    tokens = vocabulary.learn(
+    tokens = vocabulary.learn_tokens(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )
     atomic.write_lines(unfinished, tokens)

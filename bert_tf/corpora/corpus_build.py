@@ -33,7 +33,7 @@ from bert_tf.formats import parquet
 _GROUP_CHARS = 1 << 20
 
 
-def create(
+def build_corpus(
   config: text_config.TextConfig,
   inputs: Sequence[sources.InputFile],
   output: text_config.Output,

@@ -61,7 +61,7 @@ def find_files(
       temporary = tempfile.TemporaryDirectory(prefix="bert_tf_pydoc_")
       atexit.register(temporary.cleanup)
       path = os.path.join(temporary.name, "pydoc.txt")
-      corpus.write_documents(path, pydoc_corpus.documents(packages))
+      corpus.write_documents(path, pydoc_corpus.read_documents(packages))
       files.append(InputFile(path, text_config.LINES))
       continue
     matches = shard_files.expand(name)
@@ -127,7 +127,7 @@ def read_documents(
   path, input_format = source.path, source.input_format
   texts: Iterator[str]
   if input_format == text_config.LINES:
-    texts = map("\n".join, corpus.documents([path]))
+    texts = map("\n".join, corpus.read_documents([path]))
   elif input_format in (text_config.JSONL, text_config.PARQUET):
     texts = _read_table(path, input_format, config.text_column)
   elif config.documents == text_config.LINE:

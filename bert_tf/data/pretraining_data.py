@@ -234,7 +234,7 @@ def build_shard(
   builder = InstanceBuilder(config, tokenizer, rng)
   with records.open_records(output_files) as writer:
     documents = []
-    for sentences in corpus.shard_documents(shard):
+    for sentences in corpus.read_shard(shard):
       document = builder.read(sentences)
       if document.num_sentences:
         documents.append(document)

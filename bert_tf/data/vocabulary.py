@@ -74,7 +74,7 @@ def reserved_tokens(
   return [pad, *before, *others, *after]
 
 
-def learn(
+def learn_tokens(
   word_counts: Mapping[str, int],
   vocab_size: int,
   num_unused: int = NUM_UNUSED_BEFORE_SPECIALS,
@@ -189,8 +189,7 @@ def _learn_pieces(
     ratio = len(pieces) / max(num_wanted * (1 + _MAX_EXCESS / 2), 1)
     threshold = max(round(threshold * math.pow(ratio, 1.2)), low)
     threshold = threshold if high is None else min(threshold, high - 1)
-  known = set(too_few)
-  return too_few + [piece for piece in enough if piece not in known]
+  return [*dict.fromkeys([*too_few, *enough])]
 
 
 def measure_coverage(

@@ -7,6 +7,7 @@ dataset_infos.json), those of checkpoints from NVIDIA's DeepLearningExamples
 """
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable
 
@@ -42,7 +43,7 @@ class Source:
 
 def _model(
   date: str,
-  kind: str,
+  prefix: str,
   num_layers: int,
   width: int,
   vocab_size: int,
@@ -51,7 +52,7 @@ def _model(
   name: str = "",
 ) -> Source:
   # file_sha256 is that of the checkpoint's data, where it is published.
-  zip_name = f"{kind}_L-{num_layers}_H-{width}_A-{width // 64}"
+  zip_name = f"{prefix}_L-{num_layers}_H-{width}_A-{width // 64}"
   # Matrices in float32: embeddings, layers, pooler and masked LM. Biases and
   # layer norms add less than 1%.
   num_rows = vocab_size + 514
@@ -79,23 +80,11 @@ _SIZE_NAMES = {
   (4, 256): "Mini",
   (4, 512): "Small",
   (8, 512): "Medium",
+  (12, 768): "Base, retrained in 2020",
 }
 
-
-def _small_model(num_layers: int, width: int) -> Source:
-  size = _SIZE_NAMES.get((num_layers, width), f"{num_layers}/{width}")
-  title, name = f"BERT-{size}, Uncased", ""
-  if (num_layers, width) == (12, 768):
-    # The zip of BERT-Base of 2018 has the same name.
-    title = "BERT-Base, Uncased, retrained in 2020"
-    name = "uncased_L-12_H-768_A-12_2020"
-  return _model(
-    "2020_02_20", "uncased", num_layers, width, 30522, title, name=name
-  )
-
-
 # fmt: off
-# The 33 checkpoints of the original release: date and kind of the zip, number
+# The 33 checkpoints of the original release: date and prefix of the zip, number
 # of layers, width, word pieces, title, and the hash of the checkpoint's data.
 MODELS = (
   _model("2018_10_18", "uncased", 12, 768, 30522, "BERT-Base, Uncased",
@@ -119,9 +108,11 @@ MODELS = (
   _model("2018_11_03", "chinese", 12, 768, 21128, "BERT-Base, Chinese",
     "756699356b78ad0ef1ca9ba6528297bcb3dd1aef5feadd31f4775d7c7fc989ba"),
   *(
-    _small_model(num_layers, width)
-    for num_layers in (2, 4, 6, 8, 10, 12)
-    for width in (128, 256, 512, 768)
+    _model("2020_02_20", "uncased", *size, 30522,
+      f"BERT-{_SIZE_NAMES.get(size, f'{size[0]}/{size[1]}')}, Uncased",
+      # The zip of BERT-Base of 2018 has the same name.
+      name="uncased_L-12_H-768_A-12_2020" if size == (12, 768) else "")
+    for size in itertools.product((2, 4, 6, 8, 10, 12), (128, 256, 512, 768))
   ),
 )
 # fmt: on

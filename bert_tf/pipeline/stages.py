@@ -182,7 +182,7 @@ def _make_data(
     eval_fraction=config.eval_fraction,
     random_seed=config.seed,
   )
-  counts = corpus_build.create(
+  counts = corpus_build.build_corpus(
     config.reading, inputs, output, config.num_workers, resume=True
   )
   vocab_file = config.file("vocab.txt")
@@ -244,7 +244,7 @@ def learn_vocabulary(
   """Learns a vocabulary from a file of one sentence a line and writes it."""
   lines = text_lines.read_lines(text_file)
   counts, _ = vocabulary.count_words(lines, tokenizer)
-  tokens = vocabulary.learn(
+  tokens = vocabulary.learn_tokens(
     counts,
     vocab_size,
     alphabet_size=6000 if has_many_characters else 1000,

@@ -47,7 +47,7 @@ class Text:
     inputs = sources.find_files(
       str(config.text), config.reading, text_config.TEXT
     )
-    corpus_build.create(
+    corpus_build.build_corpus(
       config.reading, inputs, self._output, self._num_workers, resume=True
     )
     if not paths.exists(self.vocab_file):
@@ -161,11 +161,13 @@ class Text:
       # `_SEED` would select the documents that are already held out.
       selected = (
         document
-        for document in corpus.documents([all_documents])
+        for document in corpus.read_documents([all_documents])
         if corpus.is_held_out(document, fraction, _SEED + 1)
       )
       first = list(itertools.islice(selected, 2))
       if len(first) < 2:
-        first = list(itertools.islice(corpus.documents([all_documents]), 2))
+        first = list(
+          itertools.islice(corpus.read_documents([all_documents]), 2)
+        )
       corpus.write_documents(path, itertools.chain(first, selected))
     return path

@@ -104,5 +104,5 @@ def _prepare_vocab(
   basic = tokenization.BasicTokenizer(config.do_lower_case)
   counts, _ = vocabulary.count_words(lines, basic)
   path = os.path.join(folder, "vocab.txt")
-  atomic.write_lines(path, vocabulary.learn(counts, _LEARNED_VOCAB_SIZE))
+  atomic.write_lines(path, vocabulary.learn_tokens(counts, _LEARNED_VOCAB_SIZE))
   return path

@@ -32,7 +32,7 @@ def write_rows(folder, num_pages=40):
 
 
 def read(*paths):
-  return list(corpus.documents(list(map(str, paths))))
+  return list(corpus.read_documents(list(map(str, paths))))
 
 
 def test_both_sides_of_lines(tmp_path, run_script):

@@ -51,7 +51,7 @@ def create(text, output_file, outputs=(), num_workers=1, resume=False, **texts):
   config = text_config.TextConfig(**texts)
   output = text_config.Output(output_file=str(output_file), **dict(outputs))
   inputs = sources.find_files(str(text), config, text_config.TEXT)
-  return corpus_build.create(config, inputs, output, num_workers, resume)
+  return corpus_build.build_corpus(config, inputs, output, num_workers, resume)
 
 
 def contents(folder):
@@ -63,7 +63,7 @@ def contents(folder):
 
 
 def read(*paths):
-  return list(corpus.documents(list(map(str, paths))))
+  return list(corpus.read_documents(list(map(str, paths))))
 
 
 def test_each_sentence_is_a_line_and_documents_stay_apart(
