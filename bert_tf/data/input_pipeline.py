@@ -128,9 +128,7 @@ def _highest_values(
     "next_sentence_labels": 1,
     "cls_positions": length - 1,
   }
-  # The run itself wrote ragged features.
-  fixed = tf.io.FixedLenFeature
-  return {n: h for n, h in highest.items() if isinstance(spec.get(n), fixed)}
+  return {n: high for n, high in highest.items() if n in spec}
 
 
 def _find_fault(

@@ -232,7 +232,7 @@ def build_shard(
   """
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)
-  with records.open_records(output_files) as writer:
+  with records.open_writer(output_files) as writer:
     documents = []
     for sentences in corpus.read_shard(shard):
       document = builder.read(sentences)

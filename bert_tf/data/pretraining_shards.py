@@ -15,7 +15,7 @@ import tqdm
 from absl import logging
 
 from bert_tf.corpora import corpus
-from bert_tf.data import pretraining_data, record_cache, unknown_pieces
+from bert_tf.data import pretraining_data, records, unknown_pieces
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining_data import ShardCounts
 from bert_tf.files import (
@@ -102,7 +102,7 @@ def create(
     "output_file": [os.path.basename(name) for name in names],
   }
   first = output_file.split(",")[0].strip()
-  note = record_cache.settings_file(first)
+  note = records.settings_file(first)
   build = build or functools.partial(_build_here, num_workers=num_workers)
   with lock.hold_file(first):
     pending = tasks
@@ -151,7 +151,7 @@ def read_case(record_files: Iterable[str]) -> letter_case.Case:
   record_files = list(record_files)
   for folder in set(map(os.path.dirname, record_files)):
     pattern = os.path.join(glob.escape(folder), "*")
-    for note in paths.matches(record_cache.settings_file(pattern)):
+    for note in paths.matches(records.settings_file(pattern)):
       settings = shard_files.read_settings(note)
       case = letter_case.Case(
         settings.get("do_lower_case"), settings.get("strip_accents")
