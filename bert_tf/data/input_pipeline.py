@@ -141,13 +141,13 @@ def _find_fault(
     return "is not a tf.train.Example"
   sizes: dict[str, str] = {}  # The wrong sizes by the flags that correct them.
   for name, feature in spec.items():
-    kind = "float_list" if feature.dtype.is_floating else "int64_list"
+    needed = "float_list" if feature.dtype.is_floating else "int64_list"
     stored = (
       features[name].WhichOneof("kind") if name in features else "nothing"
     )
-    if stored != kind:
-      return f"has {stored} as {name}, not {kind}"
-    values = np.array(getattr(features[name], kind).value)
+    if stored != needed:
+      return f"has {stored} as {name}, not {needed}"
+    values = np.array(getattr(features[name], needed).value)
     length = math.prod(feature.shape)
     if len(values) != length:
       is_masked = name.startswith("masked_lm")

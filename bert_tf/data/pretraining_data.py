@@ -303,6 +303,6 @@ def encode_row(
   floats: dict[str, list[int]] = {}
   for name, feature in spec.items():
     padding = [0] * (feature.shape[0] - len(values[name]))
-    kind = floats if feature.dtype.is_floating else ints
-    kind[name] = values[name] + padding
+    target = floats if feature.dtype.is_floating else ints
+    target[name] = values[name] + padding
   return records.encode_example(ints, floats)

@@ -57,8 +57,8 @@ class RecordFormat:
     }
 
   def __str__(self) -> str:
-    kind = "masked" if self.is_masked else "unmasked"
-    return f"packed {kind}" if self.max_instances else kind
+    name = "masked" if self.is_masked else "unmasked"
+    return f"packed {name}" if self.max_instances else name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,10 +80,10 @@ class PretrainingRecords:
     """Raises ValueError if a file's first record does not fit."""
     first = self.files.paths[0]
     for path in self.files.paths:
-      kind, expected = str(RecordFormat.read(path)), str(self.record_format)
-      if kind != expected:
+      name, expected = str(RecordFormat.read(path)), str(self.record_format)
+      if name != expected:
         raise ValueError(
-          f"{path} holds {kind} records, but {first} holds {expected} ones."
+          f"{path} holds {name} records, but {first} holds {expected} ones."
         )
     input_pipeline.check_first_records(self.files, self.spec, vocab_size)
 

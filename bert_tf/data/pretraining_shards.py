@@ -115,7 +115,7 @@ def create(
         f"cannot resume: {note} is missing, so the settings of "
         f"{finished[0].output_files[0]} are unknown; drop `resume`."
       )
-    _remove_unfinished(tasks)
+    _remove_unfinished(names)
     # Settings must never stand beside records that were made with others.
     for task in pending:
       for path in task.output_files:
@@ -124,7 +124,7 @@ def create(
     try:
       counts = build(config, pending)
     finally:
-      _remove_unfinished(pending)  # If a worker was killed.
+      _remove_unfinished(names)  # If a worker was killed.
   columns = zip(*map(dataclasses.astuple, counts.values()))
   totals = ShardCounts(*map(sum, columns))
   summary = Summary(totals, len(tasks) - len(pending), tuple(names))
@@ -234,10 +234,9 @@ def _build_here(
   return counts
 
 
-def _remove_unfinished(tasks: Sequence[ShardTask]) -> None:
-  for task in tasks:
-    for path in task.output_files:
-      atomic.remove_unfinished(glob.escape(path))
+def _remove_unfinished(names: Iterable[str]) -> None:
+  for name in names:
+    atomic.remove_unfinished(glob.escape(name))
 
 
 def _log(

@@ -25,8 +25,8 @@ def find_home() -> str:
 
 def get_folder(source: catalog.Source) -> str:
   """Returns the cache's folder for a source, which may not exist."""
-  kind = "models" if source.is_model else "data"
-  return os.path.join(find_home(), kind, source.name.replace(":", "/"))
+  parent = "models" if source.is_model else "data"
+  return os.path.join(find_home(), parent, source.name.replace(":", "/"))
 
 
 def is_downloaded(source: catalog.Source) -> bool:

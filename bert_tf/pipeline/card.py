@@ -113,21 +113,21 @@ def _examples(config: PipelineConfig) -> list[str]:
   tokenize = model.task().tokenizer.tokenize_to_ids
   rng = random.Random(config.seed)
   pattern = r"\w" if config.has_many_characters else r"\w+"
-  places = []
+  chosen = []
   lines = text_lines.read_lines(config.file("held_out.txt"))
   for line in itertools.islice(lines, 1000):
     is_short = len(tokenize(line)) <= config.max_seq_length - 2
     words = [*re.finditer(pattern, line)]
     whole = [word for word in words if len(tokenize(word[0])) == 1]
     if whole and is_short and 5 < len(words) < 25:
-      places.append(rng.choice(whole))
-  places = rng.sample(places, min(5, len(places)))
-  parts = [(p.string[: p.start()], p.string[p.end() :]) for p in places]
+      chosen.append(rng.choice(whole))
+  chosen = rng.sample(chosen, min(5, len(chosen)))
+  parts = [(w.string[: w.start()], w.string[w.end() :]) for w in chosen]
   texts = [tokenization.MASK.join(part) for part in parts]
   table = ["| held-out text | word | predictions |", "|---|---|---|"]
-  for place, text, answer in zip(places, texts, model.predict(texts)):
+  for word, text, answer in zip(chosen, texts, model.predict(texts)):
     guesses = " ".join(f"`{guess['token']}`" for guess in answer["masks"][0])
-    cells = [c.replace("|", "\\|") for c in (text, place[0], guesses)]
+    cells = [c.replace("|", "\\|") for c in (text, word[0], guesses)]
     table.append(f"| {' | '.join(cells)} |")
   return table
 
