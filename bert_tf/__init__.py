@@ -30,11 +30,11 @@ if TYPE_CHECKING:
   from bert_tf.inference.task_models import QuestionAnswerer as QuestionAnswerer
   from bert_tf.model_config import BertConfig as BertConfig
   from bert_tf.modeling import BertModel as BertModel
-  from bert_tf.tasks.classification.examples import (
-    InputExample as InputExample,
-  )
   from bert_tf.tasks.classification.processors import (
     DataProcessor as DataProcessor,
+  )
+  from bert_tf.tasks.classification.processors import (
+    InputExample as InputExample,
   )
   from bert_tf.tokenization import FullTokenizer as FullTokenizer
 
@@ -75,7 +75,7 @@ _MODULES = {
   "ExtractionConfig": "inference.config",
   "FeatureExtractor": "inference.feature_extraction",
   "FullTokenizer": "tokenization",
-  "InputExample": "tasks.classification.examples",
+  "InputExample": "tasks.classification.processors",
   "MaskFiller": "inference.task_models",
   "MultipleChoice": "inference.task_models",
   "MultipleChoiceModel": "heads",

@@ -76,7 +76,8 @@ def read(
         f"`{flags[split]}` needs a {split} file. Set `{flag}`, or turn off "
         f"`{flags[split]}`."
       )
-    if not paths.exists(path):
+  for path, flag in files.values():
+    if not paths.exists(path or ""):
       raise ValueError(f"There is no {path}. Set `{flag}`.")
   splits: dict[str, Split] = {}
   if task.spec.label_defaults and task.labels is None:
@@ -153,7 +154,7 @@ def make_data(
   spec: input_pipeline.Spec,
   finish: Callable[[tf.data.Dataset], tf.data.Dataset],
 ) -> run.Data:
-  """Returns the data of records; `finish` makes the model's input of batches."""
+  """Returns the data of records; `finish` makes batches for the model."""
   train, vocab_size = setup.config.train, setup.bert_config.vocab_size
 
   def training(steps_done: int) -> tf.data.Dataset:

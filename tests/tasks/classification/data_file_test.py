@@ -42,8 +42,8 @@ def test_every_label_keeps_an_example_to_train_on(labels, num):
   for seed in range(5):
     dev = held_out(labels, 0.1, seed)
     assert len(dev) == num
-    train = {x for i, x in enumerate(labels) if i not in dev}
-    assert {x for x in labels if isinstance(x, str)} <= train
+    train = [x for i, x in enumerate(labels) if i not in dev]
+    assert all(x in train for x in labels if isinstance(x, str))
 
 
 def test_copies_of_training_texts_are_not_held_out():

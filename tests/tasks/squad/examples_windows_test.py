@@ -71,10 +71,10 @@ def test_records_are_the_originals(
   for name, flag in (("train", "train_file"), ("dev", "predict_file")):
     settings[flag] = str(folder / f"{name}-{version}.json")
   task = setups.make(squad_config.SquadConfig, tokenizer, 128, **settings)
-  data = setups.encode(task, task.read(split), tmp_path, split)
+  setups.encode(task, task.read(split), tmp_path, split)
   name = "train" if split == "train" else "eval"
   path = str(folder / f"{name}_{version}_{case}.tf_record")
-  assert parse(*data.records.paths) == parse(path)
+  assert parse(str(tmp_path / f"{name}.tf_record")) == parse(path)
 
 
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
@@ -268,7 +268,7 @@ def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
   "sizes,expected",
   [
     ((67, 1, 64), "doc_stride 1 must be from 1 to 0, the room"),
-    ((384, 0, 64), "doc_stride 0 must be from 1 to 317"),
+    ((384, 0, 64), "doc_stride 0 must be at least 1"),
     (
       (384, 318, 64),
       "doc_stride 318 must be from 1 to 317, the room that max_seq",
