@@ -20,7 +20,6 @@ from absl import logging
 from bert_tf.data import (
   input_pipeline,
   padding,
-  record_cache,
   records,
   unknown_pieces,
 )
@@ -124,9 +123,9 @@ def encode(
     return num_cut
 
   if task.reuses_records:
-    files = record_cache.write(path, _record_key(task, split), write_all)
+    files = records.write_or_reuse(path, _record_key(task, split), write_all)
   else:
-    with records.open_records([path]) as writer:
+    with records.open_writer([path]) as writer:
       num_cut = write_all(writer)
     files = input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
   logging.info("%s", summarize(task, split, files, counts))
@@ -233,10 +232,10 @@ def _find_spec(task: base.Task, split: Split) -> input_pipeline.Spec:
 def _record_key(task: base.Task, split: Split) -> dict[str, Any]:
   """Returns what the records of a split depend on, as JSON values."""
   return {
-    "rows": record_cache.content_hash([*split.rows]),
+    "rows": records.hash_json([*split.rows]),
     "settings": dataclasses.asdict(task.settings),
     "labels": task.labels and task.labels.label_map(),
-    **record_cache.tokenizer_settings(task.tokenizer),
+    **records.tokenizer_settings(task.tokenizer),
   }
 
 

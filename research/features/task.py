@@ -120,7 +120,7 @@ def write_records(
     vectors: float16 [L, D] for every word in order.
   """
   ids, words = {label: i for i, label in enumerate(labels)}, iter(vectors)
-  with records.open_records([path]) as writer:
+  with records.open_writer([path]) as writer:
     for row in rows:
       num_words = len(row["words"])
       tags = row.get("label") or [labels[0]] * num_words

@@ -11,8 +11,8 @@ import time
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, pretraining_shards
+from bert_tf.data.config import PretrainingDataConfig
 
 ROOT = pathlib.Path(__file__).parents[2]
 HAND_MADE = ROOT / "tests" / "golden" / "pretraining"
@@ -54,7 +54,7 @@ def text(tmp_path):
 
 @pytest.fixture
 def config():
-  return data_config.PretrainingDataConfig(
+  return PretrainingDataConfig(
     vocab_file=str(HAND_MADE / "vocab.txt"), max_seq_length=32, dupe_factor=2
   )
 
@@ -239,7 +239,7 @@ def test_a_killed_run_resumes_with_its_settings_only(
   assert pretraining_shards.read_case([output]).do_lower_case is True
 
 
-ADVICE = "--input_format=text"
+ADVICE = "build-corpus"
 
 
 def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
@@ -271,6 +271,21 @@ def test_a_text_that_the_vocabulary_lacks_is_counted_and_warned_about(
   assert counts.num_pieces == num_pieces  # A word is one [UNK].
   assert 0.5 < counts.num_unknown / num_pieces < 1
   assert "are [UNK]" in caplog.text
+
+
+def test_a_text_that_the_vocabulary_lacks_is_warned_about_before_the_work(
+  config, tmp_path, caplog
+):
+  text = tmp_path / "text.txt"
+  text.write_text("день и ночь на море\n" * 5)
+
+  def build(config, tasks):
+    assert "are [UNK]" in caplog.text
+    raise KeyboardInterrupt
+
+  with pytest.raises(KeyboardInterrupt):
+    output = str(tmp_path / "data")
+    pretraining_shards.create(config, [str(text)], output, build=build)
 
 
 @pytest.mark.parametrize(
