@@ -7,8 +7,6 @@ from bert_tf import settings
 from bert_tf.formats import sentence_transformers
 from bert_tf.training import config as training_config
 
-Row = dict[str, Any]  # Values by field; `id` and `label` are known names.
-
 Settings = TypeVar("Settings", bound="TaskSettings")
 
 # The vector of a text: the first is the default.

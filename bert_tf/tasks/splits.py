@@ -27,6 +27,7 @@ from bert_tf.files import errors, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, run
+from bert_tf.tasks.rows import Row, with_empty_text
 from bert_tf.training import compilation
 
 # The records of each split.
@@ -52,7 +53,7 @@ class Split:
   """The rows of a split, and what they were read from, for the log."""
 
   name: str  # "train", "dev" or "test".
-  rows: Sequence[base.Row]
+  rows: Sequence[Row]
   source: str
 
 
@@ -130,7 +131,7 @@ def encode(
     files = input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
   logging.info("%s", summarize(task, split, files, counts))
   texts = (task.inputs_of(row) for row in split.rows)
-  if empty := base.with_empty_text(texts):
+  if empty := with_empty_text(texts):
     numbers = errors.join_names([str(i + 1) for i in empty], 5)
     logging.warning(f"{split.source}: a text is empty in example {numbers}.")
 
