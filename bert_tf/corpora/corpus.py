@@ -53,7 +53,7 @@ def write_documents(path: str, documents: Iterable[Sequence[str]]) -> int:
 
 
 def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
-  """Whether a document is held out for evaluation.
+  """Returns whether a document is held out for evaluation.
 
   A hash of `seed` and the text selects about `fraction` of all documents, so
   copies of a document are in the same split.
@@ -125,7 +125,7 @@ def read_shard(shard: Shard) -> Iterator[list[str]]:
 
 
 def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
-  """The offsets of documents in the concatenated files, and the file sizes."""
+  """Returns offsets of documents in the concatenated files, and file sizes."""
   starts = array.array("q")
   sizes: list[int] = []
   follows_blank = True

@@ -89,8 +89,8 @@ def _read_records(path: str | tf.Tensor) -> tf.data.Dataset:
   return tf.data.TFRecordDataset(path, tf.where(is_gzip, "GZIP", ""))
 
 
-def first_features(path: str) -> Mapping[str, tf.train.Feature]:
-  """The features of a file's first record."""
+def read_first_features(path: str) -> Mapping[str, tf.train.Feature]:
+  """Returns the features of a file's first record."""
   features = _features(next(iter(_read_records(path).take(1))).numpy())
   if features is None:
     raise ValueError(f"{path}: its first record is not a tf.train.Example.")
@@ -110,7 +110,7 @@ def check_first_records(
   """Raises ValueError unless each file's first record fits the arguments."""
   for path in files.paths:
     highest = {"input_ids": vocab_size - 1.0}
-    if fault := _find_fault(first_features(path), spec, highest):
+    if fault := _find_fault(read_first_features(path), spec, highest):
       raise ValueError(f"{path}: its first record {fault}.")
 
 
@@ -136,7 +136,7 @@ def _find_fault(
   spec: Spec,
   highest: Mapping[str, float],
 ) -> str:
-  """A record's first fault, to follow its name; "" if it is valid."""
+  """Returns a record's first fault, to follow its name; "" for none."""
   if features is None:
     return "is not a tf.train.Example"
   sizes: dict[str, str] = {}  # The wrong sizes by the flags that correct them.

@@ -20,7 +20,7 @@ class RecordFormat:
   @classmethod
   def read(cls, path: str) -> "RecordFormat":
     """Reads the format from a file's first record."""
-    features = input_pipeline.first_features(path)
+    features = input_pipeline.read_first_features(path)
 
     def size(name: str) -> int:
       return len(features[name].int64_list.value) if name in features else 0
@@ -90,7 +90,9 @@ class PretrainingRecords:
   def check_begins(self, cls_id: int, vocab_file: str) -> None:
     """Raises ValueError if a file's first record does not begin with [CLS]."""
     for path in self.files.paths:
-      ids = input_pipeline.first_features(path)["input_ids"].int64_list.value
+      ids = input_pipeline.read_first_features(path)[
+        "input_ids"
+      ].int64_list.value
       if ids[0] != cls_id:
         raise ValueError(
           f"{path} begins with the id {ids[0]}, but [CLS] has the id {cls_id} "

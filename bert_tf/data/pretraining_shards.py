@@ -87,7 +87,7 @@ def create(
   tasks = [
     ShardTask(
       shard,
-      shard_seed(config.random_seed, shard.index, num_shards),
+      derive_shard_seed(config.random_seed, shard.index, num_shards),
       tuple(names) if num_shards == 1 else (names[shard.index],),
     )
     for shard in shards
@@ -143,7 +143,7 @@ def create(
 
 
 def read_case(record_files: Iterable[str]) -> letter_case.Case:
-  """The casing of records, from the settings files that `create` wrote.
+  """Returns the letter case of records, from the files that `create` wrote.
 
   It is unknown if they differ or a record file is in none of them.
   """
@@ -163,8 +163,8 @@ def read_case(record_files: Iterable[str]) -> letter_case.Case:
   return cases.pop() if len(cases) == 1 else unknown
 
 
-def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
-  """The seed of a shard. A single shard has `random_seed` itself."""
+def derive_shard_seed(random_seed: int, index: int, num_shards: int) -> int:
+  """Returns the seed of a shard. A single shard has `random_seed` itself."""
   if num_shards == 1:
     return random_seed
   digest = hashlib.sha256(f"{random_seed}/{index}".encode("ascii")).digest()

@@ -88,7 +88,7 @@ def write_or_reuse(
 
 
 def tokenizer_settings(tokenizer: tokenization.FullTokenizer) -> dict[str, Any]:
-  """What the word pieces of a tokenizer depend on."""
+  """Returns what the word pieces of a tokenizer depend on."""
   return {
     "vocab": hash_json(list(tokenizer.vocab)),
     "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,
@@ -98,12 +98,12 @@ def tokenizer_settings(tokenizer: tokenization.FullTokenizer) -> dict[str, Any]:
 
 
 def hash_json(value: Any) -> str:
-  """The SHA-256 of a JSON value in hexadecimal."""
+  """Returns the SHA-256 of a JSON value in hexadecimal."""
   return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 def settings_file(path: str) -> str:
-  """The hidden file that holds the settings of a TFRecord file."""
+  """Returns the hidden file that holds the settings of a TFRecord file."""
   return atomic.hidden(path, "settings.json")
 
 

@@ -117,7 +117,7 @@ def learn_tokens(
 def _choose_characters(
   word_counts: Mapping[str, int], alphabet_size: int, room: int | None
 ) -> list[str]:
-  """The entries of single characters that the learner would choose."""
+  """Returns the entries of single characters that the learner would choose."""
   counts: collections.Counter[str] = collections.Counter()
   for word, count in word_counts.items():
     if len(word) <= _MAX_PIECE_CHARS:

@@ -133,7 +133,7 @@ def _examples(config: PipelineConfig) -> list[str]:
 
 
 def model_name(config: PipelineConfig) -> str:
-  """The name of the model to continue, the last part of its path."""
+  """Returns the name of the model to continue, the last part of its path."""
   assert config.model
   return os.path.basename(os.path.abspath(config.model))
 

@@ -38,7 +38,7 @@ class Size:
   no_nsp: bool = False
 
   def bert_config(self, vocab_size: int, max_seq_length: int) -> dict[str, Any]:
-    """The content of bert_config.json."""
+    """Returns the content of bert_config.json."""
     width = self.hidden_size
     return {
       "vocab_size": vocab_size,
@@ -56,7 +56,7 @@ class Size:
     }
 
   def max_predictions_per_seq(self, max_seq_length: int) -> int:
-    """The maximum number of masked word pieces per sequence."""
+    """Returns the maximum number of masked word pieces per sequence."""
     num_masked = max(1, round(self.masked_lm_prob * max_seq_length)) + 1
     return min(num_masked, max_seq_length)
 
@@ -103,7 +103,7 @@ _MARKS_ARE_LETTERS = frozenset(
 
 
 def _is_listed(language: str, languages: frozenset[str]) -> bool:
-  code = sentences.normalized_language(language)
+  code = sentences.normalize_language(language)
   base, *subtags = code.split("-")
   # Text in Latin script has capitals and few characters in any language.
   return "latn" not in subtags and not languages.isdisjoint((code, base))
@@ -244,5 +244,5 @@ class PipelineConfig(text_config.PydocConfig):
     return _is_listed(self.reading.language, _MARKS_ARE_LETTERS)
 
   def file(self, name: str) -> str:
-    """The path of a file in the data folder."""
+    """Returns the path of a file in the data folder."""
     return os.path.join(self.output_dir, "data", name)

@@ -124,9 +124,11 @@ def test_text_vocabulary_and_data_may_be_on_remote_storage(
 
 def test_the_seed_of_a_shard_is_a_recorded_hash():
   # printf '12345/0' | sha256sum, and so on; the first sixteen digits.
-  assert pretraining_shards.shard_seed(12345, 0, 1) == 12345
-  assert pretraining_shards.shard_seed(12345, 0, 2) == 0x972F0D33477166FC
-  assert pretraining_shards.shard_seed(12345, 63, 64) == 0x5BB9EB98A9FDA816
+  assert pretraining_shards.derive_shard_seed(12345, 0, 1) == 12345
+  assert pretraining_shards.derive_shard_seed(12345, 0, 2) == 0x972F0D33477166FC
+  assert (
+    pretraining_shards.derive_shard_seed(12345, 63, 64) == 0x5BB9EB98A9FDA816
+  )
 
 
 def test_resume_builds_only_missing_shards(text, config, tmp_path):
