@@ -62,7 +62,7 @@ class IdsRows:
       if not self._has_choices:
         columns = [[column] for column in columns]
       sequences = [base.ModelInput(*values) for values in zip(*columns)]
-      for each in sequences:
+      for each in (columns, *sequences):
         if len({*map(len, each[:3])}) > 1:
           raise ValueError(f"{', '.join(self.fields[:3])} differ in length.")
       yield base.Inputs(sequences, is_one_record=self._has_choices)
