@@ -143,12 +143,12 @@ def test_resume_builds_only_missing_shards(text, config, tmp_path):
   result = contents(out)
   lost = out / "data-00002-of-00004"
   lost.unlink()
-  left = out / ".data-00002-of-00004.tmp-1"
+  left = out / ".data-00002-of-00004.tmp-bert_tf-1"
   left.write_bytes(b"half")
   existing = out / "data-00001-of-00004"
   existing.write_bytes(b"kept, not built again")
   # Left by a process that was killed just after it renamed the shard.
-  (out / ".data-00001-of-00004.tmp-1").mkdir()
+  (out / ".data-00001-of-00004.tmp-bert_tf-1").mkdir()
   summary = create(resume=True)
   assert existing.read_bytes() == b"kept, not built again"
   assert lost.read_bytes() == result[lost.name]
