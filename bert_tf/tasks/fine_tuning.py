@@ -80,11 +80,11 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   folder = run_folder.RunFolder(config.train.output_dir, config.task)
   model = ModelFolder.open_start(
     config.train.init_checkpoint,
-    folder,
+    folder.path,
     bert_config_file=config.bert_config_file,
     vocab_file=config.vocab_file,
   )
-  config = model.resolve(config, config.task, folder)
+  config = model.resolve(config, config.task, folder.info, folder.path)
   train = dataclasses.replace(config.train, init_checkpoint=model.weights)
   config = dataclasses.replace(
     config,

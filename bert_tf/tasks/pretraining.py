@@ -165,7 +165,7 @@ def run(
   folder = run_folder.RunFolder(config.train.output_dir, "pretraining")
   model = ModelFolder.open_start(
     config.train.init_checkpoint,
-    folder,
+    folder.path,
     bert_config_file=config.bert_config_file,
     vocab_file=config.vocab_file,
   )
