@@ -47,16 +47,34 @@ _LABELS = (
 )
 
 
+class AttentionInputs(NamedTuple):
+  """What every encoder layer takes besides its hidden input."""
+
+  # float32 [B, 1, T], or [B, F, T] if it differs between positions. Added to
+  # the scores of all heads: 0 to attend to a position, -10000 to ignore it.
+  bias: Tensor
+  # float [B, Q, D]. The hidden input at the positions to compute; None for all.
+  queries: Tensor | None = None
+
+  def select(self, hidden: Tensor, positions: Tensor) -> "AttentionInputs":
+    """Returns the inputs that compute a layer at positions, int [B, Q], only.
+
+    `hidden` is the layer's hidden input, float [B, F, D].
+    """
+    bias = self.bias
+    if bias.shape[1] != 1:  # It differs between queries.
+      bias = gather_indexes(bias, positions)
+    return AttentionInputs(bias, gather_indexes(hidden, positions))
+
+
 class ModelInputs(NamedTuple):
-  """A batch as the encoder takes it."""
+  """A batch as the embeddings and the encoder take it."""
 
   input_ids: Tensor  # int [B, F]. Word-piece ids; 0 is [PAD].
   segment_ids: Tensor  # int [B, F].
   # int [F], or [B, F] for packed sequences, which count from 0 in each input.
   position_ids: Tensor
-  # float32 [B, 1, T], or [B, F, T] if it differs between positions. 0 to
-  # attend to a position, -10000 to ignore it.
-  attention_bias: Tensor
+  attention: AttentionInputs
   # int [B, K]. The position whose output summarises each input: [CLS], or the
   # last position if the model reads from left to right.
   summary_positions: Tensor
@@ -110,7 +128,7 @@ def prepare(
     input_ids=input_ids,
     segment_ids=segment_ids,
     position_ids=position_ids,
-    attention_bias=(1.0 - is_attended) * IGNORED,
+    attention=AttentionInputs(bias=(1.0 - is_attended) * IGNORED),
     summary_positions=ops.cast(summary_positions, "int32"),
   )
 

@@ -1,7 +1,7 @@
 """The BERT model (Devlin et al. 2019, arXiv 1810.04805, section 3).
 
 The encoder is that of the Transformer (Vaswani et al. 2017). It is
-bidirectional: every position attends to every other. `attention_bias` restricts
+bidirectional: every position attends to every other. A bias restricts
 this for padding, for rows that hold several inputs, and for unidirectional
 models.
 
@@ -32,6 +32,7 @@ from bert_tf.layers.activations import gelu as gelu
 from bert_tf.layers.activations import gelu_erf as gelu_erf
 from bert_tf.layers.activations import get_activation as get_activation
 from bert_tf.model_config import BertConfig as BertConfig
+from bert_tf.model_inputs import AttentionInputs
 from bert_tf.tasks import registry
 from bert_tf.tensor import Tensor as Tensor
 
@@ -226,27 +227,18 @@ class SelfAttention(BertLayer):
   def call(
     self,
     hidden: Tensor,
-    attention_bias: Tensor,
-    queries: Tensor | None = None,
+    inputs: AttentionInputs,
     training: bool = False,
   ) -> tuple[Tensor, Tensor]:
-    """Attends from each query to all positions.
+    """Attends from each query to all positions of hidden, float [B, T, D].
 
-    Args:
-      hidden: float [B, T, D].
-      attention_bias: float32 [B, 1, T] or [B, F, T]. Added to the scores of all
-        heads: 0 to attend to a position, -10000 to ignore it.
-      queries: float [B, F, D]. The positions to compute; None for all.
-      training: whether dropout is on.
-
-    Returns:
-      The context, float [B, F, D], and the attention probabilities before
-      dropout, float [B, N, F, T].
+    Returns the context, float [B, F, D], and the attention probabilities before
+    dropout, float [B, N, F, T].
     """
     # Keras may have cast the bias to a type of 16 bits.
-    attention_bias = ops.cast(attention_bias, "float32")
-    is_fused = queries is None and fused_attention.can_compute(
-      self._projected_shape(hidden), self.compute_dtype, attention_bias
+    bias = ops.cast(inputs.bias, "float32")
+    is_fused = inputs.queries is None and fused_attention.can_compute(
+      self._projected_shape(hidden), self.compute_dtype, bias
     )
     if is_fused:
       qkv = self._project(hidden)
@@ -254,23 +246,23 @@ class SelfAttention(BertLayer):
         ops.transpose(qkv[:, :, i], (0, 2, 1, 3)) for i in range(3)
       )
     else:
-      queries = hidden if queries is None else queries
+      queries = hidden if inputs.queries is None else inputs.queries
       query = self._split_heads(self.query(queries))
       key = self._split_heads(self.key(hidden))
       value = self._split_heads(self.value(hidden))
-    probs = dropout_attention.attention_probs(query, key, attention_bias)
+    probs = dropout_attention.attention_probs(query, key, bias)
     probs = ops.cast(probs, self.compute_dtype)
     rate, mask = self.config.attention_probs_dropout_prob, None
     if training and rate:
       shape = (*ops.shape(query)[:3], ops.shape(key)[2])
       mask = self.seed_generator.draw_mask(shape, rate)
     if is_fused:
-      context = fused_attention.attention(qkv, attention_bias, mask)
+      context = fused_attention.attention(qkv, bias, mask)
       return ops.reshape(context, ops.shape(hidden)), probs
     if mask:
       # dropout(probs) @ value with a gradient that keeps fewer tensors.
       context = dropout_attention.dropout_attention(
-        query, key, value, attention_bias, mask
+        query, key, value, bias, mask
       )
     else:
       context = ops.matmul(probs, value)
@@ -335,15 +327,12 @@ class Attention(BertLayer):
   def call(
     self,
     hidden: Tensor,
-    attention_bias: Tensor,
-    queries: Tensor | None = None,
+    inputs: AttentionInputs,
     training: bool = False,
   ) -> tuple[Tensor, Tensor]:
     """Returns float [B, F, D] and the probabilities; see SelfAttention.call."""
-    context, probs = self.self_attention(
-      hidden, attention_bias=attention_bias, queries=queries, training=training
-    )
-    residual = hidden if queries is None else queries
+    context, probs = self.self_attention(hidden, inputs, training=training)
+    residual = hidden if inputs.queries is None else inputs.queries
     return self.residual_output(context, residual, training=training), probs
 
 
@@ -380,14 +369,11 @@ class TransformerLayer(BertLayer):
   def call(
     self,
     hidden: Tensor,
-    attention_bias: Tensor,
-    queries: Tensor | None = None,
+    inputs: AttentionInputs,
     training: bool = False,
   ) -> tuple[Tensor, Tensor]:
     """Returns float [B, F, D] and the probabilities; see SelfAttention.call."""
-    attended, probs = self.attention(
-      hidden, attention_bias=attention_bias, queries=queries, training=training
-    )
+    attended, probs = self.attention(hidden, inputs, training=training)
     widened = self.intermediate(attended)
     return self.residual_output(widened, attended, training=training), probs
 
@@ -414,7 +400,7 @@ class Encoder(BertLayer):
   def call(
     self,
     hidden: Tensor,
-    attention_bias: Tensor,
+    inputs: AttentionInputs,
     output_positions: Tensor | None = None,
     training: bool = False,
   ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -422,38 +408,37 @@ class Encoder(BertLayer):
 
     Args:
       hidden: float [B, F, D].
-      attention_bias: float32 [B, 1, F] or [B, F, F], see SelfAttention.call.
+      inputs: what each layer takes besides, for all positions.
       output_positions: int [B, K + P]. The positions at which the last layer
         is computed; None for all.
       training: whether dropout is on.
     """
     outputs, all_probs = [], []
-    gather, bias = model_inputs.gather_indexes, attention_bias
     for layer in self.transformer_layers:
-      queries = None
       if output_positions is not None and layer is self.transformer_layers[-1]:
-        queries = gather(hidden, output_positions)
-        if bias.shape[1] != 1:  # It differs between queries.
-          bias = gather(bias, output_positions)
+        inputs = inputs.select(hidden, output_positions)
       if self.recompute and training:
-        arguments = [hidden] if queries is None else [hidden, queries]
-        hidden = self._recomputed(layer, bias)(*arguments)
+        hidden = self._recompute(layer, hidden, inputs)
       else:
-        hidden, probs = layer(hidden, bias, queries, training=training)
+        hidden, probs = layer(hidden, inputs, training=training)
         all_probs.append(probs)
       outputs.append(hidden)
     return tuple(outputs), tuple(all_probs)
 
-  def _recomputed(self, layer: TransformerLayer, bias: Tensor) -> Callable:
+  def _recompute(
+    self, layer: TransformerLayer, hidden: Tensor, inputs: AttentionInputs
+  ) -> Tensor:
     # A dropout mask depends on the count of masks drawn before. The backward
     # pass sets the count back, so it draws the masks of the forward pass.
     num_drawn = self.seed_generator.num_drawn
 
-    def call_layer(hidden: Tensor, queries: Tensor | None = None) -> Tensor:
+    def call_layer(hidden: Tensor, *queries: Tensor) -> Tensor:
       self.seed_generator.num_drawn = num_drawn
-      return layer(hidden, bias, queries, training=True)[0]
+      selected = inputs._replace(queries=queries[0]) if queries else inputs
+      return layer(hidden, selected, training=True)[0]
 
-    return keras.remat(call_layer)
+    queries = () if inputs.queries is None else (inputs.queries,)
+    return keras.remat(call_layer)(hidden, *queries)
 
 
 @serialization.register
@@ -651,7 +636,7 @@ class BertModel(PretrainedModel):
       positions = ops.cast(positions, "int32")
       output_positions = ops.concatenate([summary_positions, positions], axis=1)
     (*lower_layers, sequence_output), probs = self.encoder(
-      embedded, inputs.attention_bias, output_positions, training=training
+      embedded, inputs.attention, output_positions, training=training
     )
     if positions is None:
       summary = model_inputs.gather_indexes(sequence_output, summary_positions)

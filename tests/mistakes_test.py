@@ -58,7 +58,7 @@ def build_corpus(world, formats="text", **output):
   config = text_config.TextConfig(input_format=formats)
   output = text_config.Output(output_file=world.path("corpus.txt"), **output)
   files = sources.find_files(world.path("text.txt"), config, formats)
-  corpus_build.create(config, files, output)
+  corpus_build.build_corpus(config, files, output)
 
 
 def write_table(world, name):
@@ -235,7 +235,7 @@ MISTAKES = (
   Mistake(
     "the text changes while its records are made",
     lambda w: [
-      list(corpus.shard_documents(shard))
+      list(corpus.read_shard(shard))
       for shard in corpus.plan_shards([w.text()], 2)
       if w.write("text.txt", "a .\n")
     ],

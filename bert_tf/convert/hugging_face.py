@@ -21,7 +21,7 @@ read = pretrained.read  # It tells the formats apart.
 _ACTIVATIONS_THERE = {"gelu_erf": "gelu", "gelu": "gelu_new", "": "linear"}
 
 
-def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
+def write(model: pretrained.Pretrained, folder: str) -> None:
   """Writes a folder that `from_pretrained` of Hugging Face's classes can load.
 
   The folder may hold an earlier conversion of the same model.
@@ -56,7 +56,6 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
   pretrained.write_files(folder, model)
   for name, content in {**contents, hugging_face.WEIGHTS: data}.items():
     atomic.write_bytes(os.path.join(folder, name), content)
-  return model
 
 
 def _contents(model: pretrained.Pretrained) -> dict[str, bytes]:

@@ -43,7 +43,7 @@ def read(files: ModelFolder) -> pretrained.Pretrained:
   return pretrained.build(files, files.saved, tensors)
 
 
-def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
+def write(model: pretrained.Pretrained, path: str) -> None:
   """Writes a file that `load_weights` reads, and the files beside it."""
   if not path.endswith(SUFFIXES):
     raise ValueError(
@@ -62,7 +62,6 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
     with zipfile.ZipFile(archive) as opened, open(unfinished, "wb") as writer:
       with opened.open("model.weights.h5") as weights:
         shutil.copyfileobj(weights, writer)
-  return model
 
 
 def _kind(own_heads: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:

@@ -82,11 +82,10 @@ def read(files: ModelFolder) -> Pretrained:
   return build(files, files.saved, tensors)
 
 
-def write(model: Pretrained, path: str) -> Pretrained:
+def write(model: Pretrained, path: str) -> None:
   """Writes a checkpoint of the original, and the other files beside it."""
   write_files(os.path.dirname(path) or ".", model)
   checkpoints.write(path, model.tensors)
-  return model
 
 
 def find_shapes(files: ModelFolder) -> dict[str, Shape]:

@@ -39,7 +39,7 @@ class Splitter:
   """Splits text of a language, such as en, de-AT or zh_Hans, into sentences."""
 
   def __init__(self, language: str) -> None:
-    self._language = normalized_language(language).partition("-")[0]
+    self._language = normalize_language(language).partition("-")[0]
     if self._language not in _LANGUAGES:
       raise ValueError(
         f"there are no rules for sentences of `language={language}`; give a "
@@ -66,6 +66,6 @@ class Splitter:
         yield sentence
 
 
-def normalized_language(language: str) -> str:
-  """A language code in lower case with hyphens."""
+def normalize_language(language: str) -> str:
+  """Returns a language code in lower case with hyphens."""
   return language.strip().lower().replace("_", "-")

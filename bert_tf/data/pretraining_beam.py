@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, pretraining_shards
+from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.files import atomic, errors, json_files, paths
 
 
@@ -47,8 +47,8 @@ def builder(
 def _build(
   pipeline: Any,
   counts_file: str,
-  config: data_config.PretrainingDataConfig,
-  tasks: Sequence[pretraining_shards.Task],
+  config: PretrainingDataConfig,
+  tasks: Sequence[pretraining_shards.ShardTask],
 ) -> dict[int, pretraining_data.ShardCounts]:
   if not tasks:
     return {}
@@ -79,7 +79,7 @@ def _build(
 
 
 def _build_one(
-  config: data_config.PretrainingDataConfig, task: pretraining_shards.Task
+  config: PretrainingDataConfig, task: pretraining_shards.ShardTask
 ) -> tuple[int, dict[str, int]]:
   counts = pretraining_shards.build_task(config, task)
   return task.shard.index, dataclasses.asdict(counts)

@@ -97,6 +97,7 @@ def load(config: configs.ModelConfig) -> LoadedModel:
   if not all(paths.exists(os.path.join(folder, name)) for name in needed):
     return model
   files = config.open()
+  assert files.saved
   if config.task not in (None, files.saved.task):
     raise ValueError(f"{folder} is a SavedModel of {files.saved.task}.")
   return dataclasses.replace(
@@ -116,7 +117,7 @@ def build(config: configs.ModelConfig) -> LoadedModel:
     1,
     built.module,
     _num_parameters(built.module.variables),
-    built.info,
+    built.files.info,
     built.files.config,
     built.files.vocab_file,
     built.files.tokenizer,

@@ -17,6 +17,7 @@ from bert_tf.inference import inputs as inputs_lib
 from bert_tf.model_folder import weights as weights_lib
 from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.tasks import base
+from bert_tf.tasks.rows import Row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +155,7 @@ class Predictor:
     return answers[0] if is_single else answers
 
   def preprocess(
-    self, reader: ids_rows.RowReader, index: int, row: base.Row
+    self, reader: ids_rows.RowReader, index: int, row: Row
   ) -> base.Inputs:
     """Returns the inputs of a row; errors name the row's number."""
     try:

@@ -26,6 +26,7 @@ from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import task as ner
+from bert_tf.tasks.rows import Results, Row, with_empty_text
 from bert_tf.tasks.squad import decoding
 from bert_tf.tasks.squad import task as squad
 from bert_tf.tasks.swag import task as swag
@@ -199,7 +200,7 @@ class FineTunedModel(TaskModel):
     labels: Any,
     validation_data: Labelled | None = None,
     **changes: Any,
-  ) -> base.Results:
+  ) -> Results:
     """Fine-tunes on rows; checkpoints and results go to output_dir.
 
     Args:
@@ -241,7 +242,7 @@ class FineTunedModel(TaskModel):
     best = evaluation.find_best_folder(output_dir)
     return evaluation.read_best_results(best) if results and best else results
 
-  def evaluate(self, inputs: Any, labels: Any) -> base.Results:
+  def evaluate(self, inputs: Any, labels: Any) -> Results:
     """Evaluates the trained checkpoint on rows with labels, as for `fit`.
 
     Returns the results by name, such as eval_accuracy or f1, and writes them to
@@ -267,7 +268,7 @@ class FineTunedModel(TaskModel):
   def _known_settings(self) -> set[str]:
     return super()._known_settings() | {*settings.values(self._defaults())}
 
-  def _run(self, data: Mapping[str, Labelled]) -> base.Results:
+  def _run(self, data: Mapping[str, Labelled]) -> Results:
     """Trains on the split "train" and evaluates on "dev", if given."""
     steps = {"do_train": "train" in data, "do_eval": "dev" in data}
     setup = fine_tuning.load(self._settings(steps))
@@ -289,9 +290,7 @@ class FineTunedModel(TaskModel):
     """Returns the task with what the types of labels from Python tell."""
     return task
 
-  def _labelled(
-    self, inputs: Any, labels: Any
-  ) -> tuple[list[base.Row], list[Any]]:
+  def _labelled(self, inputs: Any, labels: Any) -> tuple[list[Row], list[Any]]:
     rows, is_single = inputs_lib.to_rows(inputs)
     if is_single or isinstance(labels, str):
       raise ValueError("give a list of rows and a list of their labels.")
@@ -311,7 +310,7 @@ class FineTunedModel(TaskModel):
     # An empty second text of a pair means a single text.
     required = self._task.fields[: self._task.num_required]
     needed = [{name: row[name] for name in required} for row in texts]
-    for index in base.with_empty_text(needed):
+    for index in with_empty_text(needed):
       raise ValueError(f"row {index} has an empty text: {needed[index]}.")
     return texts, labels
 
@@ -481,9 +480,7 @@ class MultipleChoice(FineTunedModel):
   def _answer(self, answer: dict[str, Any]) -> Choice:
     return Choice(**answer)
 
-  def _labelled(
-    self, inputs: Any, labels: Any
-  ) -> tuple[list[base.Row], list[Any]]:
+  def _labelled(self, inputs: Any, labels: Any) -> tuple[list[Row], list[Any]]:
     rows, labels = super()._labelled(inputs, labels)
     count = len(rows[0]["choices"])
     for index, row in enumerate(rows):

@@ -308,8 +308,10 @@ class ModelFolder:
     """Returns the path of the vocabulary; raises ValueError without one."""
     if self.vocab_file:
       return self.vocab_file
-    where = self.folder or self.config_file
-    raise ValueError(f"{where} has no {run_info.VOCAB_FILE}. Set `vocab_file`.")
+    raise ValueError(
+      f"There is no {os.path.join(self.folder, run_info.VOCAB_FILE)}. Set "
+      "`vocab_file`."
+    )
 
   @functools.cached_property
   def vocab_content(self) -> bytes | None:

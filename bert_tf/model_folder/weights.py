@@ -28,6 +28,14 @@ def find_weights(path: str) -> str:
     checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
     return path
   names = paths.list_folder(path)
+  if "adapter_config.json" in names:
+    raise ValueError(f"{path} is a LoRA adapter; {hugging_face.MERGE}")
+  if "snapshots" in names:
+    folder = os.path.join(path, "snapshots")
+    raise ValueError(
+      f"{path} is a folder of Hugging Face's cache. Give one of the folders in "
+      f"{folder}: {', '.join(paths.list_folder(folder))}."
+    )
   # The folder, else the newest version below it.
   versions = sorted(filter(str.isdecimal, names), key=int, reverse=True)
   saved_models = [path, *(os.path.join(path, version) for version in versions)]
@@ -37,29 +45,15 @@ def find_weights(path: str) -> str:
   else:
     prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
     models += [os.path.join(path, prefix) for prefix in prefixes]
-  models += _find_hugging_face(path, names, has_others=bool(models))
+  theirs = [name for name in names if hugging_face.is_weights(name)]
+  if hugging_face.WEIGHTS in theirs or models:  # Others are copies of it.
+    theirs = [name for name in theirs if name == hugging_face.WEIGHTS]
+  models += [os.path.join(path, name) for name in theirs]
   if len(models) == 1:
     return models[0]
   if models:
     raise ValueError(f"{path} holds several models: {', '.join(models)}.")
   raise ValueError(f"{path} holds no model that can be read: {_list(names)}")
-
-
-def _find_hugging_face(
-  path: str, names: Sequence[str], has_others: bool
-) -> list[str]:
-  if "adapter_config.json" in names:
-    raise ValueError(f"{path} is a LoRA adapter; {hugging_face.MERGE}")
-  if "snapshots" in names:
-    folder = os.path.join(path, "snapshots")
-    raise ValueError(
-      f"{path} is a folder of Hugging Face's cache. Give one of the folders in "
-      f"{folder}: {', '.join(paths.list_folder(folder))}."
-    )
-  files = [hugging_face.WEIGHTS]
-  if files[0] not in names and not has_others:
-    files = [name for name in names if hugging_face.is_weights(name)]
-  return [os.path.join(path, name) for name in files if name in names]
 
 
 def find_config(path: str | None, folder: str) -> str:

@@ -24,12 +24,10 @@ from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import registry, start_model
+from bert_tf.tasks.rows import Answer, Results, Row, labels_in, with_empty_text
 from bert_tf.tensor import Tensor
 from bert_tf.training import objective, results
 
-Row = config_lib.Row
-Answer = dict[str, Any]  # JSON values by name.
-Results = dict[str, float | int]
 # Values of a record besides its inputs: integers, or float32 for numbers.
 Features = Mapping[str, np.ndarray]
 # The outputs of the model for one sequence, by name, without the batch.
@@ -444,18 +442,6 @@ def model_input(
   return ModelInput(ids, [1] * len(ids), segment_ids, positions)
 
 
-def with_empty_text(rows: Iterable[Mapping[str, Any]]) -> list[int]:
-  """Returns the indices of rows in which a text, or one of a list, is blank."""
-  empty = []
-  for index, row in enumerate(rows):
-    texts = (
-      [value] if isinstance(value, str) else value for value in row.values()
-    )
-    if not all(map(str.strip, itertools.chain.from_iterable(texts))):
-      empty.append(index)
-  return empty
-
-
 def batch(
   sequences: Sequence[ModelInput], width: int | None = None
 ) -> dict[str, np.ndarray]:
@@ -475,15 +461,6 @@ def batch(
       target[: len(row)] = row
     arrays[name] = array
   return arrays
-
-
-def labels_in(label: Any) -> Iterator[Any]:
-  """Yields the names in a label, which may be a list; none for a number."""
-  if isinstance(label, list | tuple):
-    for item in label:
-      yield from labels_in(item)
-  elif not isinstance(label, float | None):
-    yield label
 
 
 def digits(values: np.ndarray) -> list[float]:

@@ -7,8 +7,6 @@ from bert_tf import settings
 from bert_tf.formats import sentence_transformers
 from bert_tf.training import config as training_config
 
-Row = dict[str, Any]  # Values by field; `id` and `label` are known names.
-
 Settings = TypeVar("Settings", bound="TaskSettings")
 
 # The vector of a text: the first is the default.
@@ -70,6 +68,14 @@ class TaskSettings:
 class EncoderSettings(TaskSettings):
   """Settings of an encoder, which computes a vector for each text."""
 
+  max_seq_length: int | None = settings.data(
+    None,
+    "The maximum length of a text in word pieces. Default: what "
+    "sentence-transformers' files say, else 128.",
+    minimum=3,  # [CLS] and two [SEP].
+    fallback=128,
+    main=True,
+  )
   pooling: str | None = settings.model(
     None,
     "How to pool the vectors of word pieces into one. Default: what "

@@ -19,6 +19,7 @@ from bert_tf.tasks import base, registry, start_model
 from bert_tf.tasks import class_weights as class_weights_lib
 from bert_tf.tasks import run as run_lib
 from bert_tf.tasks import splits as splits_lib
+from bert_tf.tasks.rows import Results, Row
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, results
 
@@ -34,7 +35,7 @@ def run(
   task_class: type[base.Task] | None = None,
   encode: Callable[..., run_lib.Data] = splits_lib.encode,
   build_model: Callable[..., keras.Model] = build_model,
-) -> base.Results | None:
+) -> Results | None:
   """Trains, evaluates and predicts as configured; writes the result files.
 
   Args:
@@ -107,7 +108,7 @@ def run_on_splits(
   splits: Mapping[str, splits_lib.Split],
   encode: Callable[..., run_lib.Data] = splits_lib.encode,
   build_model: Callable[..., keras.Model] = build_model,
-) -> base.Results | None:
+) -> Results | None:
   """Trains, evaluates and predicts as `run` does, on rows in memory.
 
   Does not read the files that the config names. The task's labels must be
@@ -186,7 +187,7 @@ def _describe(
 
 
 def _with_class_weights(
-  setup: base.Setup, task: base.TaskT, rows: Sequence[base.Row]
+  setup: base.Setup, task: base.TaskT, rows: Sequence[Row]
 ) -> base.TaskT:
   """Adds the class weights of the setting, else of the resumed run."""
   given = getattr(setup.config, "class_weights", ())
@@ -198,7 +199,7 @@ def _with_class_weights(
 
 
 def _with_steps(
-  config: base.Config, task: base.Task, rows: Sequence[base.Row]
+  config: base.Config, task: base.Task, rows: Sequence[Row]
 ) -> training_config.FineTuningTrainConfig:
   """Adds the numbers of steps and best_metric."""
   num_inputs = len(rows)

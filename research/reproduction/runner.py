@@ -165,7 +165,7 @@ class Worker:
     """
     names = {folder: "OUT", self.config.output_dir: "OUT"}
     names |= dict.fromkeys(self.config.data_folders, "DATA")
-    if not catalog.find(self.model.path):
+    if not catalog.find_source(self.model.path):
       names[self.model.path] = "MODEL"
     # The user may give a folder with a slash at its end.
     names = {path.rstrip("/"): name for path, name in names.items()}
@@ -241,7 +241,7 @@ def open_model(config: config_lib.ReproductionConfig) -> Model:
 
 def name_model(path: str) -> str:
   """Returns the model's name in rows and report."""
-  source = catalog.find(path)
+  source = catalog.find_source(path)
   return source.name if source else os.path.basename(os.path.abspath(path))
 
 

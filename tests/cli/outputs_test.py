@@ -11,7 +11,7 @@ from bert_tf.cli import (
   extract_features,
 )
 from bert_tf.files import atomic
-from bert_tf.pipeline import config as pipeline_config
+from bert_tf.pipeline.config import PipelineConfig
 from bert_tf.training import config as training_config
 
 # The inputs are missing or empty, so only a check before reading names the
@@ -73,7 +73,7 @@ def test_a_folder_without_permission_is_refused_with_the_reason(monkeypatch):
     create_pretraining_data.CommandConfig,
     extend_vocab.ExtensionConfig,
     extract_features.CommandConfig,
-    pipeline_config.PipelineConfig,
+    PipelineConfig,
     training_config.TrainConfig,
   ],
 )

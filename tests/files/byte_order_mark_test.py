@@ -21,7 +21,7 @@ def rows(path):
 
 def shard_documents(path):
   [shard] = corpus.plan_shards([path], 1)
-  documents = list(corpus.shard_documents(shard))
+  documents = list(corpus.read_shard(shard))
   assert len(documents) == shard.num_documents
   return documents
 

@@ -60,9 +60,9 @@ def test_a_model_that_is_nowhere_names_the_command(home):
 def test_the_default_cache_is_in_the_cache_folder_of_the_user(monkeypatch):
   monkeypatch.delenv(cache.HOME_VARIABLE, raising=False)
   monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-  assert cache.home().endswith("bert_tf")
+  assert cache.find_home().endswith("bert_tf")
   monkeypatch.setenv(cache.HOME_VARIABLE, "~/models")
-  assert cache.home().endswith("/models") and "~" not in cache.home()
+  assert cache.find_home().endswith("/models") and "~" not in cache.find_home()
 
 
 def hub_files(repository, names):

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 
 from bert_tf.files import recognize, text_lines
-from bert_tf.tasks import base
+from bert_tf.tasks.rows import Row
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
@@ -24,7 +24,7 @@ def read_sentences(
   word_column: int = 0,
   tag_column: int = -1,
   any_tags: bool = False,
-) -> list[base.Row]:
+) -> list[Row]:
   """Reads a file, which may be compressed (.gz); converts its tags to IOB2.
 
   A row has `words`; their tags as `label`, if the file has tags; the `line`
@@ -57,7 +57,7 @@ def read_sentences(
     is_start = cells[:1] and cells[0].split(" ")[0] == DOCUMENT_START
     if not cells or is_start:
       if words:
-        row: base.Row = {
+        row: Row = {
           "words": words,
           "line": number - len(words),
           "document": document,
@@ -129,7 +129,7 @@ def to_labels(tags: Sequence[str], labels: Sequence[str]) -> list[str | None]:
   ]
 
 
-def infer_labels(sentences: Sequence[base.Row]) -> tuple[str, ...]:
+def infer_labels(sentences: Sequence[Row]) -> tuple[str, ...]:
   """Returns the labels of sentences: O, then B- and I- of each type, sorted.
 
   Each type has both tags, since other files may have entities of several words

@@ -12,7 +12,7 @@ from absl import logging
 from bert_tf import tokenization
 from bert_tf.files import json_files, recognize
 from bert_tf.formats import tables
-from bert_tf.tasks.config import Row
+from bert_tf.tasks.rows import Row
 
 # A word, as SQuAD's readers split text. Unlike `str.split`, they do not split
 # at other white space, such as U+00A0.

@@ -10,7 +10,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf.files import json_files, paths, shard_files
-from bert_tf.tasks.config import Row
+from bert_tf.tasks.rows import Row
 from bert_tf.tasks.squad import examples as squad_data
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
