@@ -220,7 +220,9 @@ def _serialize(record: Record) -> bytes:
 def _find_spec(task: base.Task, split: Split) -> input_pipeline.Spec:
   """The spec of the records' features: that of the first record."""
   encoded = _encode_rows(task, split, num_logged=0)
-  first = next(record for row, _ in encoded for record in row)
+  first = next((record for row, _ in encoded for record in row), None)
+  if first is None:  # No row needs the model.
+    return input_pipeline.inputs_spec(task.max_seq_length)
   return {
     name: tf.io.FixedLenFeature(
       values.shape, tf.float32 if values.dtype.kind == "f" else tf.int64

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import tokenization
+from bert_tf.tasks import base
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import metrics
@@ -181,6 +182,19 @@ def test_an_empty_question_or_context_is_used(tokenizer, tmp_path):
   config = window_settings(20, 5, 5)
   groups = squad_features.make_windows(examples, tokenizer, config)
   assert [len(windows) for _, windows in groups] == [1, 0]
+
+
+def test_contexts_without_words_are_answered_without_a_record(
+  tokenizer, tmp_path
+):
+  path = squad_file(tmp_path / "x.json", (" ", [question()]))
+  rows = squad_data.read_squad_examples(path, is_training=False)
+  sizes = {"doc_stride": 5, "max_query_length": 5}
+  task = setups.make(squad_config.SquadConfig, tokenizer, 20, **sizes)
+  data = setups.encode(task, rows, tmp_path)
+  assert list(data.evaluation(2)) == []
+  [answer] = base.answer_rows(task, rows, [])
+  assert answer["answer"] is None
 
 
 def test_chinese_without_blanks_finds_the_answer(tmp_path):
