@@ -39,7 +39,7 @@ def test_lists_arrays_and_tensors_are_the_same_input():
     ),
     (
       {"input_ids": [[1, 2]], "mask": [[1, 1]]},
-      "mask. Did .*input_mask",
+      "mask. Rename it to input_mask",
     ),
     ({"input_ids": [[1, 2]], "position_ids": [[0, 1]]}, "no position_ids"),
     ({"input_word_ids": [[1, 2]]}, "input_ids"),
@@ -85,6 +85,23 @@ def test_a_value_out_of_range_is_refused(name, values, most):
   if name == "input_ids":  # TensorFlow checks a compiled call on a CPU.
     with pytest.raises(tf.errors.InvalidArgumentError):
       tf.function(MODEL)({name: tf.constant(values)})
+
+
+def test_fit_under_a_strategy_takes_incomplete_batches(start_python):
+  code = """
+import keras, numpy as np, tensorflow as tf
+[cpu] = tf.config.list_physical_devices("CPU")
+devices = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(cpu, devices)
+from bert_tf import heads, modeling
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+  model = heads.ClassifierModel(modeling.BertConfig(30, 8, 1, 2, 16), 2)
+  model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True))
+x, y = {"input_ids": np.full((9, 6), 7, "int32")}, np.arange(9) % 2
+history = model.fit(x, y, batch_size=4, verbose=0).history
+assert np.isfinite(history["loss"]).all()
+"""
+  assert start_python("-c", code).wait() == 0
 
 
 def test_an_input_of_keras_has_to_be_of_integers():
