@@ -60,7 +60,8 @@ class AttentionInputs(NamedTuple):
     bias = self.bias
     if bias.shape[1] != 1:  # It differs between queries.
       bias = gather_indexes(bias, positions)
-    return AttentionInputs(bias, gather_indexes(hidden, positions))
+    queries = gather_indexes(hidden, positions)
+    return self._replace(bias=bias, queries=queries)
 
 
 class ModelInputs(NamedTuple):
