@@ -92,6 +92,8 @@ def prepare(features: Mapping[str, Tensor], config: BertConfig) -> ModelInputs:
   if segment_ids is None:
     segment_ids = ops.zeros_like(input_ids)
   cls_positions = features.get("cls_positions")
+  if cls_positions is not None:  # NumPy's integers have 64 bits.
+    cls_positions = ops.cast(cls_positions, "int32")
 
   length = ops.shape(input_ids)[1]
   positions = ops.arange(length)
@@ -130,10 +132,10 @@ def _segment_starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:
   cls_positions, int [B, K], are those of BertModel.call; `length` is F.
   """
   begins = cls_positions[:, None, :]  # [B, 1, K]
-  positions = ops.arange(length, dtype=cls_positions.dtype)[None, :, None]
+  positions = ops.arange(length)[None, :, None]
   # The largest begin at or before the position. Unused slots are 0 and never
   # exceed a begin.
-  has_begun = ops.cast(begins <= positions, cls_positions.dtype)
+  has_begun = ops.cast(begins <= positions, "int32")
   return ops.max(begins * has_begun, axis=-1)
 
 

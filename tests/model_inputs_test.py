@@ -21,8 +21,11 @@ def test_lists_arrays_and_tensors_are_the_same_input():
   arrays = {name: np.array(value) for name, value in lists.items()}
   tensors = {n: keras.ops.convert_to_tensor(v) for n, v in arrays.items()}
   expected = np.asarray(MODEL(tensors).sequence_output)
-  for features in (lists, arrays, {**lists, "label_ids": [0, 1]}):
-    np.testing.assert_array_equal(MODEL(features).sequence_output, expected)
+  cls = np.zeros((2, 1), np.int64)
+  for more in ({}, {"label_ids": [0, 1]}, {"cls_positions": cls}):
+    for features in (lists, arrays):
+      output = MODEL({**features, **more}).sequence_output
+      np.testing.assert_array_equal(output, expected)
 
 
 @pytest.mark.parametrize(
