@@ -250,7 +250,6 @@ class HeadModel(modeling.PretrainedModel):
     super().__init__(name=self.task, dtype=dtype)
     self.config = config
     self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
-    self.bert.more_inputs = self.more_inputs  # It gets all features.
     self.seed_generator = self.bert.seed_generator
     self.built = True
 

@@ -1,9 +1,9 @@
 """The BERT model (Devlin et al. 2019, arXiv 1810.04805, section 3).
 
 The encoder is that of the Transformer (Vaswani et al. 2017). It is
-bidirectional: every position attends to every other. A bias restricts
-this for padding, for rows that hold several inputs, and for unidirectional
-models.
+bidirectional: every position attends to every other. `AttentionInputs.bias`
+restricts this for padding, for rows that hold several inputs, and for
+unidirectional models.
 
 Shapes: B batch, F from (query) positions, T to (key) positions, N attention
 heads (A in the paper), H head size, D hidden size (N * H; H in the paper), I
@@ -466,8 +466,7 @@ def _checking_arrays(method: Callable) -> Callable:
   @functools.wraps(method)
   def checked(model: Any, x: Any = None, *rest: Any, **named: Any) -> Any:
     if isinstance(x, Mapping) and hasattr(x.get("input_ids"), "shape"):
-      sizes = model.config.vocab_size, model.config.type_vocab_size
-      model_inputs.check_values(x, *sizes)
+      model_inputs.check_values(x, model.config)
     return method(model, x, *rest, **named)
 
   return checked
@@ -479,17 +478,15 @@ class PretrainedModel(serialization.Configured, keras.Model):
   task: ClassVar[str] = registry.ENCODER.name  # The name of its TaskSpec.
   # The axes of `input_ids`, `input_mask` and `segment_ids`.
   input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")
-  # Features that `call` needs besides those of BertModel.
-  more_inputs: tuple[str, ...] = ()
+  # Features that `call` reads besides those of BertModel.
+  more_inputs: ClassVar[tuple[str, ...]] = ()
   # Of the folder that the weights came from; `ModelFolder.load` sets them.
   vocab_file: str | None = None
   run: Any = None
 
   def __call__(self, features: Mapping[str, Any], **arguments: Any) -> Any:
     """Calls the model; see `model_inputs.check_features` for errors."""
-    features = model_inputs.check_features(
-      features, self.input_shape_names, self.more_inputs
-    )
+    features = model_inputs.check_features(features, self.input_shape_names)
     return super().__call__(features, **arguments)
 
   fit = _checking_arrays(keras.Model.fit)
@@ -621,13 +618,8 @@ class BertModel(PretrainedModel):
         `model_inputs.check_features` refuses, or in an eager call for values
         out of range.
     """
-    config = self.config
-    model_inputs.check_values(
-      {**features, "positions": positions},
-      config.vocab_size,
-      config.type_vocab_size,
-    )
-    inputs = model_inputs.prepare(features, self.config.attention_direction)
+    model_inputs.check_values(features, self.config, positions)
+    inputs = model_inputs.prepare(features, self.config)
     embedded = self.embeddings(inputs, training=training)
     summary_positions, output_positions = inputs.summary_positions, None
     if positions is not None:

@@ -27,9 +27,11 @@ from keras import ops
 
 from bert_tf import names
 from bert_tf.kernels import backend
+from bert_tf.layers import serialization
 from bert_tf.tensor import Tensor
 
 
+@serialization.register
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
   """Rises linearly to init_lr, then falls linearly to 0.
 
@@ -172,6 +174,7 @@ def variable_name(variable: Any) -> str:
   return variable.name.removesuffix(":0")
 
 
+@serialization.register
 class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   """Adam without bias correction, with decoupled weight decay.
 
@@ -208,6 +211,19 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     self.beta_2 = beta_2
     self.epsilon = epsilon
     self.decay_exclusions = tuple(exclude_from_weight_decay)
+
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments by name."""
+    config = super().get_config()
+    names = ("learning_rate", "global_clipnorm", "name")
+    return {
+      **{name: config[name] for name in names},
+      "weight_decay_rate": self.weight_decay_rate,
+      "beta_1": self.beta_1,
+      "beta_2": self.beta_2,
+      "epsilon": self.epsilon,
+      "exclude_from_weight_decay": self.decay_exclusions,
+    }
 
   def build(self, variables: Sequence[keras.Variable]) -> None:
     """Creates the moments of the trained variables, which start at 0."""
@@ -293,6 +309,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     return update
 
 
+@serialization.register
 class LambOptimizer(AdamWeightDecayOptimizer):
   """LAMB: scales the update of each variable to the norm of the variable.
 

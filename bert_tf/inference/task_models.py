@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import json
 import typing
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -259,6 +260,27 @@ class FineTunedModel(TaskModel):
     """
     results = self.evaluate(inputs, labels)
     return float(next(results[s] for s in self._scores if s in results))
+
+  def get_params(self, deep: bool = True) -> dict[str, Any]:
+    """Returns the constructor's arguments by name, for scikit-learn."""
+    paths = {"init_checkpoint": self._start, "output_dir": self._output_dir}
+    return {**paths, **self._given}
+
+  def set_params(self, **params: Any) -> "FineTunedModel":
+    """Replaces arguments of the constructor, for scikit-learn."""
+    changed = type(self)(**{**self.get_params(), **params})
+    vars(self).update(vars(changed))
+    return self
+
+  def __sklearn_clone__(self) -> "FineTunedModel":
+    # A folder holds one run, so each clone trains in a folder of its own.
+    folder = self._output_dir and f"{self._output_dir}-{uuid.uuid4().hex[:8]}"
+    return type(self)(**{**self.get_params(), "output_dir": folder})
+
+  def __sklearn_tags__(self) -> Any:
+    from sklearn import base as sklearn_base
+
+    return sklearn_base.BaseEstimator.__sklearn_tags__(self)
 
   def _defaults(self) -> config_lib.FineTuningConfig:
     kind = registry.load(registry.TASKS[self._task.name].config)

@@ -21,19 +21,25 @@ class Configured(keras.layers.Layer):
   """
 
   def get_config(self) -> dict[str, Any]:
-    """The constructor's arguments, as JSON, and `trainable`."""
+    """Returns the constructor's arguments, as JSON, and what is frozen."""
     names = inspect.signature(type(self).__init__).parameters
     values = {n: getattr(self, n) for n in names if n not in _NOT_SAVED}
     if "dtype" in values:
       values["dtype"] = self.dtype_policy
     values["trainable"] = self.trainable
+    if frozen := [v.path for v in self.weights if not v.trainable]:
+      values["frozen_variables"] = frozen
     return keras.saving.serialize_keras_object(values)
 
   @classmethod
   def from_config(cls, config: Mapping[str, Any]) -> "Configured":
-    """Makes a layer or model from the result of `get_config`."""
+    """Returns a layer or model for the result of `get_config`."""
     values = keras.saving.deserialize_keras_object(dict(config))
     is_trainable = values.pop("trainable", True)
+    frozen = values.pop("frozen_variables", ())
     layer = cls(**values)
     layer.trainable = is_trainable
+    for variable in layer.weights:
+      if variable.path in frozen:
+        variable.trainable = False
     return layer
