@@ -222,7 +222,8 @@ def _find_spec(task: base.Task, split: Split) -> input_pipeline.Spec:
   encoded = _encode_rows(task, split, num_logged=0)
   first = next((record for row, _ in encoded for record in row), None)
   if first is None:  # No row needs the model.
-    return input_pipeline.inputs_spec(task.max_seq_length)
+    ids = tf.io.FixedLenFeature([task.max_seq_length], tf.int64)
+    return dict.fromkeys(("input_ids", "input_mask", "segment_ids"), ids)
   return {
     name: tf.io.FixedLenFeature(
       values.shape, tf.float32 if values.dtype.kind == "f" else tf.int64
