@@ -139,7 +139,7 @@ def hidden_folder(target: str) -> Iterator[str]:
     try:
       yield folder
     except Exception as error:
-      number = errors.full_disk(error)
+      number = errors.system_limit(error)
       if number is None or getattr(error, "filename", None):
         raise
       # The system does not say which file did not fit.

@@ -67,26 +67,30 @@ def reading(
 ) -> Iterator[None]:
   """Raises errors of a library that reads a file as DamagedFileError.
 
-  TensorFlow, HDF5 and safetensors raise many types for a damaged file. An
-  OSError that names a file stays as it is.
+  TensorFlow, HDF5, safetensors and zipfile raise many types for a damaged file.
+  An OSError that names a file stays as it is, and so does a lack of memory.
   """
   try:
     yield
-  except (DamagedFileError, ImportError):
+  except (DamagedFileError, ImportError, MemoryError):
     raise
   except Exception as error:
-    if isinstance(error, OSError) and error.filename:
+    is_named = isinstance(error, OSError) and error.filename
+    if is_named or system_limit(error):
       raise
     why = reason(error).rstrip(".") or type(error).__name__
     raise DamagedFileError(f"{path} {fault}: {why}.") from error
 
 
-def full_disk(error: Exception) -> int | None:
-  """The error number of a full disk, a quota or a limit on the file size.
+def system_limit(error: Exception) -> int | None:
+  """The error number of a full disk, a quota, or too many open files.
 
   TensorFlow gives only its text, in an error that also means a lack of memory.
   """
-  numbers = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+  numbers = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    *(errno.EMFILE, errno.ENFILE),
+  )
   return next((n for n in numbers if os.strerror(n) in str(error)), None)
 
 

@@ -6,7 +6,6 @@ paths do not import TensorFlow, so code that reads text and vocabularies starts
 fast. Every function raises OSError if a path cannot be read or written.
 """
 
-import codecs
 import contextlib
 import glob
 import hashlib
@@ -87,31 +86,6 @@ def sha256(path: str) -> str:
     while block := reader.read(_BUFFER_BYTES):
       hashed.update(block)
   return hashed.hexdigest()
-
-
-def read_text(path: str) -> str:
-  """The content of a UTF-8 file without a byte order mark.
-
-  Line ends are not converted.
-
-  Raises:
-    ValueError: if the file is not UTF-8. Names the file and the line.
-  """
-  return decode(path, read_bytes(path).removeprefix(codecs.BOM_UTF8))
-
-
-def decode(path: str, content: bytes, first_line: int = 1) -> str:
-  """Decodes whole lines of a file; raises ValueError if they are not UTF-8.
-
-  `first_line` is the number of the first of these lines, from 1.
-  """
-  try:
-    return content.decode("utf-8")
-  except UnicodeDecodeError as error:
-    line = first_line + content.count(b"\n", 0, error.start)
-    raise ValueError(
-      f"{path}:{line}: not UTF-8; convert the file to UTF-8."
-    ) from None
 
 
 def exists(path: str) -> bool:

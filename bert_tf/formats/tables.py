@@ -77,10 +77,10 @@ def read(
       place = f", row {line}" if table.file_format == "parquet" else f":{line}"
       fault = f"{table.path}{place}: {error}"
       if not skip_bad_rows:
-        way_out = other_form(table)
-        if not way_out and skip_bad_rows is not None:
-          way_out = "; `skip_bad_rows` leaves such rows out."
-        raise ValueError(fault + way_out) from None
+        advice = other_form(table)
+        if not advice and skip_bad_rows is not None:
+          advice = " `skip_bad_rows` leaves such rows out."
+        raise ValueError(f"{fault}.{advice}") from None
       faults[number] = fault
   examples.dropped = list(faults)
   if faults:
@@ -145,13 +145,13 @@ def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
 
 
 def other_form(table: Table) -> str:
-  """Says that a file holds something else than its format; "" if not so."""
+  """The end of a message about a file of another form; "" if it has none."""
   form, file_format = recognize.form_of(table.path), table.file_format
   if form in ("", _FORMS.get(file_format), "a JSON object"):
     return ""
   if file_format in ("tsv", "csv") and form.startswith("columns between"):
     return ""  # `_find_delimiter` knows them all.
-  return f" (the file holds {form}; name that format, or convert the file)"
+  return f" The file holds {form}: name that format, or convert the file."
 
 
 def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:

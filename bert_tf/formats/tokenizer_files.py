@@ -115,7 +115,8 @@ def read_vocab(vocab_file: str) -> bytes:
   vocab = json_files.read(vocab_file, _Tokenizer).word_pieces
   if not vocab:
     raise ValueError(f"{vocab_file} has no vocabulary of word pieces.")
-  tokens = {i: token for token, i in vocab.items()}
+  ids = json_files.check(vocab, dict[str, int], f"the vocab of {vocab_file}")
+  tokens = {i: token for token, i in ids.items()}
   missing = [i for i in range(len(vocab)) if i not in tokens]
   if missing:
     raise ValueError(f"{vocab_file}: no token has the id {missing[0]}.")

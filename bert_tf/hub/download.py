@@ -3,7 +3,6 @@
 import os
 import tempfile
 import zipfile
-import zlib
 from urllib import parse
 
 import filelock
@@ -135,7 +134,8 @@ def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> None:
         for block in response.iter_content(_BLOCK_BYTES):
           writer.write(block)
           bar.update(len(block))
-  except requests.RequestException as error:
+  # A ValueError is that of a Content-Length that is no number.
+  except (requests.RequestException, ValueError) as error:
     raise OSError(
       f"cannot download {url}: {error}. `base_url` can name a mirror."
     ) from error
@@ -157,12 +157,9 @@ def _check_hash(path: str, sha256: str) -> None:
 def _unpack(path: str, folder: str) -> None:
   """Unpacks a zip into a folder, without the zip's only top folder, if any."""
   with tempfile.TemporaryDirectory(dir=folder) as unpacked:
-    try:
+    with errors.reading(os.path.basename(path)):
       with zipfile.ZipFile(path) as archive:
         archive.extractall(unpacked)
-    except (zipfile.BadZipFile, zlib.error) as error:
-      name = os.path.basename(path)
-      raise ValueError(f"{name} is truncated or corrupt: {error}.") from error
     paths.remove(os.path.join(unpacked, "__MACOSX"))
     top = unpacked
     if len(names := os.listdir(unpacked)) == 1:

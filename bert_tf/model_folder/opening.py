@@ -15,7 +15,7 @@ import keras
 from absl import logging
 
 from bert_tf import checkpoint_names, checkpoints, model_config, tokenization
-from bert_tf.files import errors, json_files, paths
+from bert_tf.files import errors, json_files, paths, recognize
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.hub import cache
 from bert_tf.model_folder import letter_case, run_info
@@ -339,7 +339,9 @@ def find_weights(path: str) -> str:
   path = cache.resolve_model(path)
   if paths.is_file(path):
     if not hugging_face.is_weights(path):
-      raise ValueError(f"{path} is not a model: {_list([path])}")
+      form = recognize.form_of(path)
+      fault = f"it is {form}." if form else _list([path])
+      raise ValueError(f"{path} is not a model: {fault}")
     return path
   if run_info.get_folder(path) != path:
     checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
@@ -359,7 +361,9 @@ def find_weights(path: str) -> str:
     return models[0]
   if models:
     raise ValueError(f"{path} holds several models: {', '.join(models)}.")
-  raise ValueError(f"{path} holds no model that can be read: {_list(names)}")
+  raise ValueError(
+    f"{path} holds no model that can be read: {_list(names, path)}"
+  )
 
 
 def _find_hugging_face(
@@ -379,13 +383,14 @@ def _find_hugging_face(
   return [os.path.join(path, name) for name in files if name in names]
 
 
-def _list(files: Sequence[str]) -> str:
+def _list(files: Sequence[str], folder: str = "") -> str:
   names = [os.path.basename(path) for path in files]
   found = f"there is {errors.join_names(names, 10) or 'nothing'}"
   if any(path.endswith(".keras") for path in files):
     return f"{found}. Load it with Keras and call its `save_pretrained`."
-  if any(path.endswith(".weights.h5") for path in files):
-    return f"{found}. Convert it with `bert-tf convert`."
+  if weights := [path for path in files if path.endswith(".weights.h5")]:
+    path = os.path.join(folder, weights[0])
+    return f"{found}. Convert {path} with `bert-tf convert`."
   return (
     f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
     "of a run, a SavedModel, or model.safetensors or tf_model.h5 of "

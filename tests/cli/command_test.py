@@ -145,6 +145,39 @@ command.run(fail, None)
   assert result.stderr.endswith("error: the pipe of a worker\n")
 
 
+@pytest.mark.parametrize(
+  ("fault", "status", "words"),
+  [
+    ("raise NotImplementedError('this\\nzip')", 1, "NotImplementedError: this"),
+    ("raise tf.errors.ResourceExhaustedError(None, None, full)", 1, "Too many"),
+    ("os.kill(os.getpid(), signal.SIGTERM)", 143, ""),
+    ("os.kill(os.getpid(), signal.SIGINT)", 130, "interrupted"),
+  ],
+)
+def test_every_end_has_one_line_and_leaves_no_file(
+  fault, status, words, tmp_path
+):
+  code = f"""
+import os, signal
+from bert_tf.cli import command
+from bert_tf.files import atomic
+def main():
+  import tensorflow as tf
+  full = "/a; " + os.strerror(24)
+  with atomic.file({str(tmp_path / "a")!r}):
+    {fault}
+command.run(main, None)
+"""
+  result = subprocess.run(
+    [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+  )
+  assert result.returncode == status
+  lines = result.stderr.splitlines()
+  assert len(lines) == bool(words) and words in result.stderr
+  assert "memory" not in result.stderr
+  assert os.listdir(tmp_path) == []
+
+
 KERAS = """
 import sys
 from bert_tf.cli import command

@@ -103,7 +103,9 @@ def test_training_removes_the_leftovers_of_killed_processes(
 ):
   left = []
   monkeypatch.setattr(
-    distribution, "barrier", lambda: left.extend(tmp_path.rglob("*.tmp-bert_tf-*"))
+    distribution,
+    "barrier",
+    lambda: left.extend(tmp_path.rglob("*.tmp-bert_tf-*")),
   )
   for folder in (tmp_path, tmp_path / "best"):
     (folder / ".model.ckpt-3.tmp-bert_tf-1").mkdir(parents=True)
