@@ -88,8 +88,8 @@ def setting(default: Any = REQUIRED, help: str = "", **properties: Any) -> Any:
   none.
   """
   required = default is REQUIRED or bool(properties.get("alternatives"))
-  made = Setting(help=help, required=required, **properties)
-  return dataclasses.field(default=default, metadata={_KEY: made})
+  value = Setting(help=help, required=required, **properties)
+  return dataclasses.field(default=default, metadata={_KEY: value})
 
 
 # Settings of a topic: `data(None, "The file.")` has the topic DATA.
@@ -143,7 +143,7 @@ def check(config: Dataclass) -> None:
   """
   for field in dataclasses.fields(config):
     name, value = field.name, getattr(config, field.name)
-    classes = (vars(kind) for kind in type(config).__mro__)
+    classes = map(vars, type(config).__mro__)
     fields = (c.get("__dataclass_fields__", {}).get(name) for c in classes)
     setting = next((f.metadata[_KEY] for f in fields if f and f.metadata), None)
     if not setting or value is None:
@@ -180,13 +180,13 @@ def resolve(
     name, setting = field.name, get_setting(field)
     if not setting or not setting.is_saved:
       continue
-    known = saved.get(name)
+    before = saved.get(name)
     if value is None:
-      changes[name] = setting.fallback if known is None else known
-      if known not in (None, setting.fallback):
-        taken.append(f"{name}={known}")
-    elif known not in (None, value):
-      replaced.append(f"{name}={value} instead of {known}")
+      changes[name] = setting.fallback if before is None else before
+      if before not in (None, setting.fallback):
+        taken.append(f"{name}={before}")
+    elif before not in (None, value):
+      replaced.append(f"{name}={value} instead of {before}")
   if taken:
     logging.info("From %s: %s.", where, ", ".join(taken))
   if replaced:
@@ -218,10 +218,10 @@ def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
   return dataclasses.replace(config, **changes)
 
 
-def extract(config: Dataclass, kind: type[Config]) -> Config:
-  """Returns a config of class `kind`, whose fields `config` also has."""
-  names = [field.name for field in dataclasses.fields(kind)]
-  return kind(**{name: getattr(config, name) for name in names})
+def extract(config: Dataclass, config_class: type[Config]) -> Config:
+  """Returns a config of another class, whose fields `config` also has."""
+  names = [field.name for field in dataclasses.fields(config_class)]
+  return config_class(**{name: getattr(config, name) for name in names})
 
 
 def values(config: Dataclass) -> dict[str, Any]:
@@ -229,16 +229,16 @@ def values(config: Dataclass) -> dict[str, Any]:
   return {field.name: value for field, value in _flat_fields(config)}
 
 
-def decisive(config: Dataclass) -> dict[str, Any]:
+def training_settings(config: Dataclass) -> dict[str, Any]:
   """Returns the settings that decide what a training learns, by name.
 
   Those that a saved run keeps are left out, since `resolve` names them.
   """
   topics = (DATA, INSTANCES, MASKING, TRAINING)
-  found = {}
+  result = {}
   for field, value in _flat_fields(config):
     name, setting = field.name, get_setting(field)
     if setting and not setting.is_saved and name != "stop_at_step":
       if setting.topic in topics or name in ("precision", "deterministic"):
-        found[name] = value
-  return found
+        result[name] = value
+  return result

@@ -43,23 +43,10 @@ class VocabularyConfig(text_config.PydocConfig):
   alphabet_size: int = settings.setting(
     1000, "How many characters the vocabulary keeps; raise it for Chinese."
   )
-  holdout_every: int = settings.setting(
-    50, "One line in this many is held out to measure the coverage.", minimum=2
-  )
-  eval_input_file: str | None = settings.setting(
-    None, "The files to measure the coverage on, instead of held-out lines."
-  )
 
 
-def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
-  inputs = sources.find_files(patterns, pydoc_packages=pydoc_packages)
-  for source in inputs:
-    if source.input_format != text_config.LINES:
-      raise ValueError(
-        f"{source.path} is not plain text but {source.input_format}; convert "
-        "it with build-corpus and learn from the result."
-      )
-  return [source.path for source in inputs]
+# One line in this many is held out to measure the coverage.
+_HOLDOUT_EVERY = 50
 
 
 @command.of(VocabularyConfig)
@@ -69,19 +56,21 @@ def run() -> None:
   tokenizer = tokenization.BasicTokenizer(
     config.do_lower_case, config.strip_accents
   )
-  files = _find_files(config.input_file, config.pydoc_packages)
-  eval_files: list[str] = []
-  if config.eval_input_file:
-    eval_files = _find_files(config.eval_input_file)
-  shard_files.check_output([config.output_file], files + eval_files)
+  files = []
+  for source in sources.find_files(
+    config.input_file, pydoc_packages=config.pydoc_packages
+  ):
+    if source.input_format != text_config.LINES:
+      raise ValueError(
+        f"{source.path} is not plain text but {source.input_format}; convert "
+        "it with build-corpus and learn from the result."
+      )
+    files.append(source.path)
+  shard_files.check_output([config.output_file], files)
   vocabulary.import_learner()  # Fails before the text is read.
   with atomic.file(config.output_file) as unfinished:
     lines = text_lines.read_lines(*files)
-    holdout_every = 0 if eval_files else config.holdout_every
-    counts, held_out = vocabulary.count_words(lines, tokenizer, holdout_every)
-    if eval_files:
-      lines = text_lines.read_lines(*eval_files)
-      held_out, _ = vocabulary.count_words(lines, tokenizer)
+    counts, held_out = vocabulary.count_words(lines, tokenizer, _HOLDOUT_EVERY)
     tokens = vocabulary.learn(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )

@@ -185,9 +185,9 @@ def _parse(description: str, argv: list[str]) -> list[str]:
   except (flags.Error, ValueError, OSError) as error:
     message = re.sub(r"\('Non-boolean.*", "use true or false.", str(error))
     if isinstance(error, flags.UnrecognizedFlagError):
-      own = [f"--{flag.name}" for flag in config_flags.own_flags()]
+      names = [f"--{flag.name}" for flag in config_flags.get_flags()]
       name = f"--{error.flagname}"
-      message = f"unknown flag {name}.{errors.did_you_mean(name, own)}"
+      message = f"unknown flag {name}.{errors.did_you_mean(name, names)}"
     report(ValueError(message))
     sys.exit(1)
   return arguments

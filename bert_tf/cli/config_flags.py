@@ -1,9 +1,7 @@
 """Flags of a config: defining and explaining them, building it from them."""
 
-import collections
 import dataclasses
 import functools
-import itertools
 import re
 import sys
 import textwrap
@@ -136,13 +134,14 @@ def build(
   }
   for field, setting, _ in _fields(config_class):
     value = arguments.get(field.name)
-    if setting and setting.writes and value:
-      is_list = setting.writes == "files"
-      for path in value.split(",") if is_list else [value]:
-        is_folder = setting.writes == "folder"
-        # A run in a folder that can only be read may be evaluated.
-        if not (is_folder and steps == {"do_eval"}):
-          atomic.check_writable(path.strip(), field.name, is_folder)
+    if not (setting and setting.writes and value):
+      continue
+    is_folder = setting.writes == "folder"
+    # A run in a folder that can only be read may be evaluated.
+    if is_folder and steps == {"do_eval"}:
+      continue
+    for path in value.split(",") if setting.writes == "files" else [value]:
+      atomic.check_writable(path.strip(), field.name, is_folder)
   return config
 
 
@@ -160,7 +159,7 @@ def refuse_given(names: Iterable[str], reason: str) -> None:
     raise ValueError(f"--{name} {reason}; leave it out.")
 
 
-def own_flags(flag_values: flags.FlagValues = flags.FLAGS) -> list[flags.Flag]:
+def get_flags(flag_values: flags.FlagValues = flags.FLAGS) -> list[flags.Flag]:
   """Returns the flags made by `define`, by topic."""
   all_flags = [flag_values[name] for name in flag_values]
   return sorted(
@@ -210,15 +209,15 @@ def help_text(
   if is_script():
     command = r"bert-tf [a-z-]+|python run_scripts/\w+\.py"
     text = re.sub(command, f"python {sys.argv[0]}", text)
-  own = own_flags(flag_values)
-  end = f"--help=all explains all {len(own)} flags, by topic."
-  if is_complete or len(own) <= _MAX_FLAGS_OF_SHORT_HELP:
+  all_flags = get_flags(flag_values)
+  end = f"--help=all explains all {len(all_flags)} flags, by topic."
+  if is_complete or len(all_flags) <= _MAX_FLAGS_OF_SHORT_HELP:
     is_complete = True
     end = "--helpfull adds the flags of absl, such as --verbosity."
-    if any(flag.setting.original for flag in own):
+    if any(flag.setting.original for flag in all_flags):
       end = f"* The original release has this flag as well.\n{end}"
   sections: dict[str, list[str]] = {"Required": []}
-  for flag in own:
+  for flag in all_flags:
     topic = flag.setting.topic if is_complete else "Main flags"
     if flag.setting.required or flag.setting.main or is_complete:
       title = "Required" if flag.setting.required else topic
@@ -257,31 +256,17 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   The command itself checks a flag with alternatives among its flags, since a
   file may replace it: a run in output_dir replaces --model.
   """
-  own = own_flags(flag_values)
-  present = {flag.name for flag in own if flag.present}
-  for flag in own:
-    if flag.setting.required and flag.present and flag.value in ("", [], [""]):
+  missing = []
+  for flag in get_flags(flag_values):
+    if not flag.setting.required:
+      continue
+    if flag.present and flag.value in ("", [], [""]):
       raise ValueError(f"--{flag.name} is empty.")
-  missing = [
-    (flag.name, *flag.setting.alternatives)
-    for flag in own
-    if flag.setting.required
-    and present.isdisjoint((flag.name, *flag.setting.alternatives))
-  ]
+    names = (flag.name, *flag.setting.alternatives)
+    if not any(n in flag_values and flag_values[n].present for n in names):
+      missing.append(names)
   if any(set(flag_values).isdisjoint(names[1:]) for names in missing):
-    counts = collections.Counter(itertools.chain.from_iterable(missing))
-    best = functools.partial(max, key=lambda name: counts[name])
-    texts = []
-    # --data_file replaces both --data_dir and --task_name.
-    for name, group in itertools.groupby(missing, best):
-      first, *others = group
-      if name == first[0]:
-        # --text is a flag of another form of the command.
-        forms = [name, *(n for n in first[1:] if n not in flag_values)]
-        texts.append(" or ".join(f"--{form}" for form in forms))
-      else:
-        replaced = " with ".join(f"--{names[0]}" for names in (first, *others))
-        texts.append(f"--{name} (or {replaced})")
+    texts = [" or ".join(f"--{n}" for n in names) for names in missing]
     raise ValueError(
       f"these flags are missing: {', '.join(texts)}; see --help."
     )
@@ -292,16 +277,17 @@ def check_inputs() -> None:
 
   The commands themselves would import TensorFlow before, which takes seconds.
   """
-  for flag in own_flags():
-    path, kind = flag.value, flag.setting.reads
-    # A processor of the user's may take anything as its data_dir.
-    is_theirs = kind == "folder" and getattr(flags.FLAGS, "processor", None)
-    if not (kind and flag.present and path) or is_theirs:
+  for flag in get_flags():
+    path, reads = flag.value, flag.setting.reads
+    if not (reads and flag.present and path):
       continue
-    if kind == "model":
+    # A processor of the user's may take anything as its data_dir.
+    if reads == "folder" and getattr(flags.FLAGS, "processor", None):
+      continue
+    if reads == "model":
       cache.resolve_model(path)
     elif not (paths.is_remote(path) or paths.exists(path)):
-      raise FileNotFoundError(f"--{flag.name}={path}: no such {kind}.")
+      raise FileNotFoundError(f"--{flag.name}={path}: no such {reads}.")
 
 
 def with_underscores(word: str) -> str:

@@ -74,8 +74,9 @@ def read(
       if example is not None:
         examples.append(example)
     except BadRowError as error:
-      place = f", row {line}" if table.file_format == "parquet" else f":{line}"
-      fault = f"{table.path}{place}: {error}"
+      is_parquet = table.file_format == "parquet"
+      number_text = f", row {line}" if is_parquet else f":{line}"
+      fault = f"{table.path}{number_text}: {error}"
       if not skip_bad_rows:
         advice = other_form(table)
         if not advice and skip_bad_rows is not None:
@@ -197,10 +198,10 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
 
 def _find_delimiter(table: Table) -> str:
   # The delimiter with which the first line has the columns, or the format's
-  # own. Excel writes semicolons where the comma is the decimal sign.
-  own = "\t" if table.file_format == "tsv" else ","
+  # default. Excel writes semicolons where the comma is the decimal sign.
+  default = "\t" if table.file_format == "tsv" else ","
   sizes = {}
-  for delimiter in (own, *"\t,;|"):
+  for delimiter in (default, *"\t,;|"):
     # Quotation marks look wrong between other delimiters than the file's.
     _, first = next(_read_cells(table, delimiter, strict=False), (1, []))
     if all(

@@ -69,7 +69,7 @@ def test_help_is_not_the_value_of_the_flag_before_it(run_script):
     (
       "run_classifier.py",
       (),
-      ("--model", "--data_file (or --data_dir with --task_name)"),
+      ("--model", "--data_dir or --data_file"),
     ),
     ("run_classifier.py", ("--output_dir=",), ("--output_dir",)),
     (
