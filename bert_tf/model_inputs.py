@@ -14,7 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.kernels import backend
 from bert_tf.tensor import Tensor
 
@@ -182,7 +182,7 @@ def check_features(
     if name not in names and not name.startswith(_LABELS):
       raise ValueError(
         f"the model reads {', '.join(names)}, but no {name}."
-        f"{errors.did_you_mean(name, names, cutoff=0.5)} The name of a label "
+        f"{messages.did_you_mean(name, names, cutoff=0.5)} The name of a label "
         "begins with label_."
       )
   if "input_ids" not in features:

@@ -21,7 +21,7 @@ from absl import app, flags, logging
 
 from bert_tf import settings
 from bert_tf.cli import config_flags
-from bert_tf.files import errors
+from bert_tf.files import errors, messages
 from bert_tf.kernels import backend
 
 # A shell's exit status of a program ended by a signal is this plus its number.
@@ -38,7 +38,7 @@ _CLEAR_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 
 class _LogFormatter(python_logging.Formatter):
   def formatMessage(self, record: python_logging.LogRecord) -> str:  # noqa: N802
-    record.message = errors.printable(with_flags(record.message))
+    record.message = messages.printable(with_flags(record.message))
     if record.levelno > python_logging.INFO:
       record.message = f"{record.levelname.lower()}: {record.message}"
     return super().formatMessage(record)
@@ -115,7 +115,7 @@ def _as_json(error: UnicodeError) -> tuple[str, int]:
 
 def show(text: str) -> None:
   """Prints text that a file or a model holds; escapes control characters."""
-  print(errors.printable(text))
+  print(messages.printable(text))
 
 
 def with_flags(message: str) -> str:
@@ -151,7 +151,7 @@ def report(error: Exception) -> None:
   if is_exhausted and not isinstance(error, errors.OutOfMemoryError):
     message = f"out of memory ({message}); lower batch sizes or lengths."
   program = os.path.basename(sys.argv[0])
-  line = errors.printable(f"{program}: error: {with_flags(message)}")
+  line = messages.printable(f"{program}: error: {with_flags(message)}")
   print(line, file=sys.stderr, flush=True)
 
 
@@ -187,7 +187,7 @@ def _parse(description: str, argv: list[str]) -> list[str]:
     if isinstance(error, flags.UnrecognizedFlagError):
       names = [f"--{flag.name}" for flag in config_flags.get_flags()]
       name = f"--{error.flagname}"
-      message = f"unknown flag {name}.{errors.did_you_mean(name, names)}"
+      message = f"unknown flag {name}.{messages.did_you_mean(name, names)}"
     report(ValueError(message))
     sys.exit(1)
   return arguments

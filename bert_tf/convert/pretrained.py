@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import checkpoint_names, checkpoints, heads, model_folder, modeling
-from bert_tf.files import errors, json_files, paths
+from bert_tf.files import json_files, messages, paths
 from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
 from bert_tf.tasks import registry
@@ -175,7 +175,7 @@ def collect_tensors(
 def warn_of_left_out(path: str, names: Collection[str]) -> None:
   """Warns of tensors that are not converted."""
   if names:
-    left_out = errors.join_names(sorted(names))
+    left_out = messages.join_names(sorted(names))
     logging.warning("%s: BERT has no %s, so they are left out.", path, left_out)
 
 
@@ -286,7 +286,7 @@ def check_contents(folder: str, contents: Mapping[str, bytes]) -> None:
 
 
 def _other_model(path: str, keys: Sequence[str] = ()) -> ValueError:
-  differs = f" ({errors.join_names(keys)} differ)" if keys else ""
+  differs = f" ({messages.join_names(keys)} differ)" if keys else ""
   return ValueError(
     f"{path} belongs to another model{differs}; choose another "
     "`output_checkpoint`."

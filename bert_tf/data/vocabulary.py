@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 
 from bert_tf import tokenization
-from bert_tf.files import errors
+from bert_tf.files import packages
 
 # So [UNK] [CLS] [SEP] [MASK] are 100 to 103, as in released vocabularies.
 NUM_UNUSED_BEFORE_SPECIALS = 99
@@ -75,7 +75,7 @@ def reserved_tokens(num_unused: int) -> list[str]:
 
 def import_learner() -> types.ModuleType:
   """tensorflow-text's learner; raises ImportError without the package."""
-  errors.import_tensorflow_text("learning a vocabulary")
+  packages.import_tensorflow_text("learning a vocabulary")
   from tensorflow_text.tools.wordpiece_vocab import (
     wordpiece_tokenizer_learner_lib,
   )

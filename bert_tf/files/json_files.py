@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bert_tf.files import errors, paths, recognize
+from bert_tf.files import messages, paths, recognize
 
 
 def read(path: str, kind: Any = Any) -> Any:
@@ -63,7 +63,7 @@ def check(value: Any, kind: Any, path: str) -> Any:
     faults = []
     for fault in error.errors(include_url=False)[:5]:
       key = ".".join(map(str, fault["loc"])) or "it"
-      given = errors.shorten(json.dumps(fault["input"]))
+      given = messages.shorten(json.dumps(fault["input"]))
       is_missing = fault["type"] == "missing"
       what = "is missing" if is_missing else f"is {given}; {fault['msg']}"
       faults.append(f"{key} {what}")

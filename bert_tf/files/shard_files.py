@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bert_tf.files import atomic, compression, errors, json_files, paths
+from bert_tf.files import atomic, compression, json_files, messages, paths
 
 _SHARD = re.compile(r"(.*-)\d{5}-of-(\d{5})(.*)")
 
@@ -86,7 +86,7 @@ def check_same_settings(
 ) -> None:
   """Raises ValueError unless the file `note` has the same settings."""
   for name, values in _differences(read_settings(note), settings):
-    then, now = (errors.shorten(json.dumps(value)) for value in values)
+    then, now = (messages.shorten(json.dumps(value)) for value in values)
     raise ValueError(
       f"cannot resume: `{name}` is {now}, but was {then} in {note}; {remedy}."
     )

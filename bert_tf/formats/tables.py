@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from absl import logging
 
-from bert_tf.files import errors, recognize, text_lines
+from bert_tf.files import messages, recognize, text_lines
 from bert_tf.formats import parquet
 
 # A name in the header, or a number from 0 in a file without a header.
@@ -180,7 +180,7 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   header = None
   if not isinstance(table.columns[0], int):
     _, header = next(cells, (1, []))
-    if fault := errors.missing_columns(table.columns, header, table.settings):
+    if fault := messages.missing_columns(table.columns, header, table.settings):
       raise ValueError(f"{table.path} has {fault}{other_form(table)}")
     count = len(header)
   else:  # Most rows have the right number of columns.
@@ -189,7 +189,7 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
     cells = iter(rows)
   for line, row in cells:
     if len(row) != count:
-      content = errors.shorten(" | ".join(row))
+      content = messages.shorten(" | ".join(row))
       fault = f"{len(row)} columns instead of {count}: {content}"
       yield line, BadRowError(fault)
     else:
@@ -256,9 +256,11 @@ def _parse_json_row(content: str, table: Table) -> Row | BadRowError:
     if "\\ud" in content.lower():  # Half a character, a surrogate, fails here.
       json.dumps(row, ensure_ascii=False).encode()
   except (ValueError, RecursionError) as error:
-    return BadRowError(f"not JSON ({error}): {errors.shorten(content)}")
+    return BadRowError(f"not JSON ({error}): {messages.shorten(content)}")
   if not isinstance(row, dict):
-    return BadRowError(f"not a JSON object: {errors.shorten(content)}")
-  if fault := errors.missing_columns(table.columns, list(row), table.settings):
+    return BadRowError(f"not a JSON object: {messages.shorten(content)}")
+  if fault := messages.missing_columns(
+    table.columns, list(row), table.settings
+  ):
     return BadRowError(fault.removesuffix("."))
   return row

@@ -11,7 +11,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf.files import errors, json_files, paths
+from bert_tf.files import json_files, messages, paths
 
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -197,7 +197,7 @@ def _find_differing(
   ):
     others = {str(content(token)) for token in tokens}
     if others := others.difference(SPECIAL_TOKENS.values()):
-      names = errors.join_names(sorted(others), 3)
+      names = messages.join_names(sorted(others), 3)
       found.append(f"added tokens {names} ({file})")
   path = os.path.join(folder, VOCAB_FILE)
   if tokenizer.word_pieces and paths.exists(path):

@@ -8,7 +8,7 @@ from urllib import parse
 import filelock
 from absl import logging
 
-from bert_tf.files import atomic, errors, paths
+from bert_tf.files import atomic, errors, packages, paths
 from bert_tf.hub import cache, catalog
 
 # Longest time to connect, and to wait for the next bytes.
@@ -80,7 +80,7 @@ def download(name: str, base_url: str | None = None) -> str:
         if source.finish:
           source.finish(unfinished)
       else:
-        with errors.needs_extra("downloading from Hugging Face", "hf"):
+        with packages.needs_extra("downloading from Hugging Face", "hf"):
           import huggingface_hub
         try:
           # An empty folder cannot pass for an earlier complete download.

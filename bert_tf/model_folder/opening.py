@@ -15,7 +15,7 @@ import keras
 from absl import logging
 
 from bert_tf import checkpoint_names, checkpoints, model_config, tokenization
-from bert_tf.files import errors, json_files, paths, recognize
+from bert_tf.files import json_files, messages, paths, recognize
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.hub import cache
 from bert_tf.model_folder import letter_case, run_info
@@ -339,7 +339,8 @@ def find_weights(path: str) -> str:
   path = cache.resolve_model(path)
   if paths.is_file(path):
     if not hugging_face.is_weights(path):
-      form = recognize.form_of(path)
+      # A file of Keras is a zip archive, but there is better advice.
+      form = "" if path.endswith(".keras") else recognize.form_of(path)
       fault = f"it is {form}." if form else _list([path])
       raise ValueError(f"{path} is not a model: {fault}")
     return path
@@ -385,7 +386,7 @@ def _find_hugging_face(
 
 def _list(files: Sequence[str], folder: str = "") -> str:
   names = [os.path.basename(path) for path in files]
-  found = f"there is {errors.join_names(names, 10) or 'nothing'}"
+  found = f"there is {messages.join_names(names, 10) or 'nothing'}"
   if any(path.endswith(".keras") for path in files):
     return f"{found}. Load it with Keras and call its `save_pretrained`."
   if weights := [path for path in files if path.endswith(".weights.h5")]:

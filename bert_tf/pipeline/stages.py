@@ -22,7 +22,7 @@ from bert_tf.corpora import corpus_build, sources, text_config
 from bert_tf.data import pretraining_records, pretraining_shards
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.files import atomic, errors, paths, shard_files, text_lines
+from bert_tf.files import atomic, packages, paths, shard_files, text_lines
 from bert_tf.formats import tokenizer_files
 from bert_tf.inference import sentence_scorer
 from bert_tf.model_folder import letter_case, run_info
@@ -59,9 +59,9 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   ValueError if the text cannot be read, the settings contradict each other or
   those of the run in output_dir, or the time is too short.
   """
-  with errors.needs_extra("drawing the curves", extra="plots"):
+  with packages.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
-  errors.import_tensorflow_text("the vocabulary of word pieces")
+  packages.import_tensorflow_text("the vocabulary of word pieces")
   config = read_model(config)
   inputs = sources.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages

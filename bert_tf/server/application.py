@@ -19,12 +19,12 @@ import numpy as np
 from absl import logging
 
 import bert_tf
-from bert_tf.files import errors
+from bert_tf.files import packages
 from bert_tf.inference import predictor
 from bert_tf.server import batching, limits, metrics, models, types
 from bert_tf.server import config as server_config
 
-with errors.needs_extra("serving", extra="serve"):
+with packages.needs_extra("serving", extra="serve"):
   import fastapi
   import uvicorn
   from fastapi import exceptions, responses

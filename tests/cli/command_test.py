@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from bert_tf.cli import command, main
-from bert_tf.files import errors
+from bert_tf.files import messages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "run_scripts"
@@ -253,7 +253,7 @@ def test_output_has_no_control_characters_and_is_json_in_any_encoding():
   )
   assert result.returncode == 0, result.stderr
   assert json.loads(result.stdout.decode("ascii")) == json.loads(text)
-  assert errors.printable("a\x1b[31m\n\tb\x7f") == "a\\u001b[31m\n\tb\\u007f"
+  assert messages.printable("a\x1b[31m\n\tb\x7f") == "a\\u001b[31m\n\tb\\u007f"
 
 
 @pytest.mark.parametrize("module", ["numpy", "tensorflow"])
