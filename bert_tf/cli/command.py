@@ -134,19 +134,19 @@ def with_flags(message: str) -> str:
 def report(error: Exception) -> None:
   """Prints an error to stderr; with --verbosity=1 also its traceback."""
   logging.debug("Traceback of the error:", exc_info=error)
-  kind, tensorflow = type(error).__name__, sys.modules.get("tensorflow")
-  message = str(error) or kind
+  name, tensorflow = type(error).__name__, sys.modules.get("tensorflow")
+  message = str(error) or name
   if tensorflow and isinstance(error, tensorflow.errors.OpError):
     message = errors.reason(error)
   elif not isinstance(error, _CLEAR_ERRORS):
     first_line = message.strip().partition("\n")[0]
-    place = traceback.extract_tb(error.__traceback__)[-1]
+    frame = traceback.extract_tb(error.__traceback__)[-1]
     message = (
-      f"{kind}: {first_line} ({place.filename}:{place.lineno}); --verbosity=1 "
+      f"{name}: {first_line} ({frame.filename}:{frame.lineno}); --verbosity=1 "
       "shows the traceback."
     )
   is_exhausted = isinstance(error, MemoryError)
-  if kind == "ResourceExhaustedError":
+  if name == "ResourceExhaustedError":
     is_exhausted = errors.system_limit(error) is None
   if is_exhausted and not isinstance(error, errors.OutOfMemoryError):
     message = f"out of memory ({message}); lower batch sizes or lengths."

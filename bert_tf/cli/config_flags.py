@@ -47,12 +47,12 @@ def define(
 
   The attribute `setting` of each flag is its Setting, with the complete help.
   """
-  for field, setting, kind in _settings(config_class):
+  for field, setting, value_type in _settings(config_class):
     has_default = field.default is not dataclasses.MISSING
     default = field.default if has_default else None
     name = setting.flag or field.name
     setting = dataclasses.replace(setting, help=_help(setting))
-    _definer(setting, kind, default)(
+    _definer(setting, value_type, default)(
       name=name,
       default=list(default) if isinstance(default, tuple) else default,
       help=setting.help,
@@ -63,31 +63,33 @@ def define(
 
 
 def _definer(
-  setting: settings.Setting, kind: Any, default: Any
+  setting: settings.Setting, value_type: Any, default: Any
 ) -> Callable[..., object]:
-  """The function of absl that defines a flag for values of type `kind`."""
+  """Returns the function of absl that defines a flag of a type."""
   if setting.choices:
     return functools.partial(flags.DEFINE_enum, enum_values=setting.choices)
-  if kind in (int, float):
+  if value_type in (int, float):
     return functools.partial(
-      flags.DEFINE_integer if kind is int else flags.DEFINE_float,
+      flags.DEFINE_integer if value_type is int else flags.DEFINE_float,
       lower_bound=setting.minimum,
       upper_bound=setting.maximum,
     )
-  if kind is bool and default is None and not setting.is_saved:
+  if value_type is bool and default is None and not setting.is_saved:
     return functools.partial(flags.DEFINE, _BooleanOrAuto(), boolean=True)
-  if kind is bool:
+  if value_type is bool:
     return flags.DEFINE_bool
   if setting.repeated:
     return flags.DEFINE_multi_string
-  if kind == tuple[int, ...]:
+  if value_type == tuple[int, ...]:
     serializer: flags.ArgumentSerializer = flags.ListSerializer(",")
     return functools.partial(flags.DEFINE, _Integers(), serializer=serializer)
-  return flags.DEFINE_list if kind == tuple[str, ...] else flags.DEFINE_string
+  return (
+    flags.DEFINE_list if value_type == tuple[str, ...] else flags.DEFINE_string
+  )
 
 
 def _help(setting: settings.Setting) -> str:
-  """The help, with alternatives and the default saved in run.json."""
+  """Returns the help, with alternatives and the default saved in run.json."""
   text = setting.help
   if setting.is_saved and "Default:" not in text:
     text += " Default: what the model's run.json says"
@@ -117,15 +119,17 @@ def build(
     OSError: if an output path cannot be written, before any data are read.
   """
   arguments: dict[str, Any] = {}
-  for field, setting, kind in _fields(config_class):
+  for field, setting, value_type in _fields(config_class):
     if field.name in values:
       arguments[field.name] = values[field.name]
     elif setting:
       value: Any = flag_values[setting.flag or field.name].value
       is_list = isinstance(value, list)
       arguments[field.name] = tuple(value) if is_list else value
-    elif hasattr(kind, "__dataclass_fields__") and any(_settings(kind)):
-      arguments[field.name] = build(kind, flag_values, **values)
+    elif hasattr(value_type, "__dataclass_fields__") and any(
+      _settings(value_type)
+    ):
+      arguments[field.name] = build(value_type, flag_values, **values)
   config = config_class(**arguments)
   steps = {
     name
@@ -146,7 +150,7 @@ def build(
 
 
 def is_given(name: str) -> bool:
-  """Whether the user set a flag."""
+  """Returns whether the user set a flag."""
   return bool(flags.FLAGS[name].present)
 
 
@@ -174,24 +178,26 @@ def _fields(
   """Yields the fields with their settings and types; X for `X | None`."""
   types_by_name = typing.get_type_hints(config_class)
   for field in dataclasses.fields(config_class):
-    kind = types_by_name[field.name]
-    if isinstance(kind, types.UnionType):
-      kind, *_ = [t for t in typing.get_args(kind) if t is not type(None)]
-    yield field, settings.get_setting(field), kind
+    value_type = types_by_name[field.name]
+    if isinstance(value_type, types.UnionType):
+      value_type, *_ = [
+        t for t in typing.get_args(value_type) if t is not type(None)
+      ]
+    yield field, settings.get_setting(field), value_type
 
 
 def _settings(
   config_class: type[settings.Dataclass],
 ) -> Iterator[tuple[dataclasses.Field, settings.Setting, Any]]:
-  for field, setting, kind in _fields(config_class):
+  for field, setting, value_type in _fields(config_class):
     if setting:
-      yield field, setting, kind
-    elif hasattr(kind, "__dataclass_fields__"):
-      yield from _settings(kind)
+      yield field, setting, value_type
+    elif hasattr(value_type, "__dataclass_fields__"):
+      yield from _settings(value_type)
 
 
 def is_script() -> bool:
-  """Whether a script of run_scripts/ runs, not a `bert-tf` command."""
+  """Returns whether a script of run_scripts/ runs, not a `bert-tf` command."""
   return not sys.argv[0].startswith("bert-tf ")
 
 
@@ -229,7 +235,7 @@ def help_text(
 
 
 def _explain(flag: flags.Flag, is_complete: bool) -> str:
-  """The entry of a flag; a short one has the first sentence of its help."""
+  """Returns the entry of a flag; a short one has its first sentence."""
   setting, text = flag.setting, flag.setting.help
   name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
   with_choices = f"{name}={'|'.join(setting.choices or ())}"

@@ -9,7 +9,6 @@ import collections
 import contextlib
 import dataclasses
 import functools
-import glob
 import importlib.metadata
 import os
 import time
@@ -78,8 +77,6 @@ def create(
         logging.info("%s is complete.", output.output_file)
         return shard_files.read_settings(output.report_file)["counts"]
     counts: collections.Counter[str] = collections.Counter()
-    for name in (f"{output.output_file}.text", *names):
-      atomic.remove_unfinished(glob.escape(name))  # Of a killed process.
     with atomic.hidden_folder(f"{output.output_file}.text") as folder:
       texts = [os.path.join(folder, name) for name in ("train.txt", "eval.txt")]
       groups = _read_groups(config, inputs, counts)

@@ -191,7 +191,7 @@ def check_writable(path: str, name: str, is_folder: bool) -> None:
 
 
 def can_write(folder: str) -> bool:
-  """Whether files can be written in a folder; see `check_writable`."""
+  """Returns whether files can be written in a folder; see `check_writable`."""
   try:
     check_writable(folder, "", is_folder=True)
   except OSError:

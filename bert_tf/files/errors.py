@@ -37,7 +37,7 @@ def reading(
 
 
 def system_limit(error: Exception) -> int | None:
-  """The error number of a full disk, a quota, or too many open files.
+  """Returns the error number of a full disk, a quota, or too many open files.
 
   TensorFlow gives only its text, in an error that also means a lack of memory.
   """
@@ -49,7 +49,7 @@ def system_limit(error: Exception) -> int | None:
 
 
 def reason(error: Exception) -> str:
-  """The reason in an error of TensorFlow, in one line.
+  """Returns the reason in an error of TensorFlow, in one line.
 
   It is the message of an assertion, the line before the failing node of a
   graph, or the first line, without names of operations.

@@ -16,7 +16,7 @@ def join_names(names: Sequence[str], num_shown: int = 20) -> str:
 def did_you_mean(
   word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6
 ) -> str:
-  """A hint at the names that resemble a wrong one; "" if none does."""
+  """Returns a hint at the names that resemble a wrong one; "" if none does."""
   close = difflib.get_close_matches(word, sorted(names), most, cutoff)
   return f" Did you mean {', '.join(close)}?" if close else ""
 

@@ -43,7 +43,7 @@ def import_tensorflow_text(purpose: str) -> types.ModuleType:
 
 
 def tensorflow_text_requirement(version: str) -> str:
-  """The tensorflow-text for a version of TensorFlow, as pip reads it.
+  """Returns the tensorflow-text for a version of TensorFlow, as pip reads it.
 
   2.21.0 cannot be imported: github.com/tensorflow/text/issues/1541.
   """
@@ -51,7 +51,7 @@ def tensorflow_text_requirement(version: str) -> str:
 
 
 def format_install_command(extra: str) -> str:
-  """The command that installs an extra of this package.
+  """Returns the command that installs an extra of this package.
 
   The name alone would install another project's package in a checkout.
   """

@@ -13,7 +13,7 @@ _SHARD = re.compile(r"(.*-)\d{5}-of-(\d{5})(.*)")
 
 
 def shard_names(output_file: str, num_shards: int) -> list[str]:
-  """The paths of all shards, `name-00003-of-00064[.gz|.bz2]`.
+  """Returns the paths of all shards, `name-00003-of-00064[.gz|.bz2]`.
 
   A single shard is `output_file`.
   """
@@ -26,7 +26,7 @@ def shard_names(output_file: str, num_shards: int) -> list[str]:
 
 
 def expand(pattern: str) -> list[str]:
-  """The file or folder of this name, else the matches of the glob.
+  """Returns the file or folder of this name, else the matches of the glob.
 
   Raises:
     ValueError: if the glob also stands for a shard that is missing, or if it
@@ -72,7 +72,7 @@ def write_settings(settings: dict[str, Any], note: str) -> None:
 
 
 def read_settings(note: str) -> dict[str, Any]:
-  """The settings in the file `note`; {} if missing or damaged."""
+  """Returns the settings in the file `note`; {} if missing or damaged."""
   try:
     return json_files.read_object(note)
   except (OSError, ValueError):

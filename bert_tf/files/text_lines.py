@@ -36,7 +36,7 @@ def read_lines_from(path: str, start: int) -> Iterator[tuple[int, str]]:
 
 
 def read_text(path: str) -> str:
-  """The content of a UTF-8 file without a byte order mark.
+  """Returns the content of a UTF-8 file without a byte order mark.
 
   The file is not decompressed, and line ends are not converted. Raises
   ValueError if it is not UTF-8.

@@ -21,7 +21,7 @@ def check_installed() -> None:
 
 
 def find_split(folder: str, *names: str) -> list[str]:
-  """The Parquet files of the first of `names` that has files, or [].
+  """Returns the Parquet files of the first of `names` that has files, or [].
 
   They are shards such as NAME-00000-of-00001.parquet, NAME.parquet, or the
   files in a folder NAME.

@@ -114,7 +114,7 @@ def parse_columns(
 
 
 def is_unicode(text: str) -> bool:
-  """Whether UTF-8 can hold a text, that is, it has no surrogates."""
+  """Returns whether UTF-8 can hold a text, that is, it has no surrogates."""
   try:
     text.encode()
   except UnicodeEncodeError:
@@ -146,7 +146,7 @@ def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
 
 
 def other_form(table: Table) -> str:
-  """The end of a message about a file of another form; "" if it has none."""
+  """Returns a sentence about a file that has another form; "" if it has not."""
   form, file_format = recognize.form_of(table.path), table.file_format
   if form in ("", _FORMS.get(file_format), "a JSON object"):
     return ""

@@ -1,6 +1,5 @@
 """Tests for the start of commands: help and mistakes on the command line."""
 
-import ast
 import json
 import logging
 import os
@@ -219,24 +218,6 @@ def test_settings_in_messages_become_flags():
   # absl defines --verbosity for every command.
   result = command.with_flags("set `verbosity` or `verbosity=1`, not `fit`")
   assert result == "set --verbosity or --verbosity=1, not `fit`"
-
-
-def test_messages_of_the_library_name_settings_not_flags():
-  paths = (ROOT / "bert_tf").rglob("*.py")
-  texts = {
-    (path.name, node.lineno, part.value)
-    for path in paths
-    if "cli" not in path.relative_to(ROOT).parts
-    for node in ast.walk(ast.parse(path.read_text()))
-    if isinstance(node, ast.Raise)
-    for part in ast.walk(node)
-    if isinstance(part, ast.Constant) and isinstance(part.value, str)
-  }
-  assert len(texts) > 500
-  # Flags of another script, whose name is suggested, and of Apache Beam.
-  allowed = r"\.py --|=--help"
-  wrong = [t for t in texts if re.search("--[a-z]", re.sub(allowed, "", t[2]))]
-  assert not wrong
 
 
 def test_output_has_no_control_characters_and_is_json_in_any_encoding():
