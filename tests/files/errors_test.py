@@ -1,5 +1,7 @@
 """Error messages for users."""
 
+import errno
+import os
 import pathlib
 import sys
 
@@ -28,6 +30,25 @@ def test_an_installed_wheel_names_the_packages_to_install(
   monkeypatch.setattr(packages, "_ROOT", tmp_path)
   monkeypatch.setattr(packages.metadata, "requires", lambda name: required)
   assert missing_package().endswith("pip install 'a>=1'")
+
+
+@pytest.mark.parametrize(
+  ("error", "is_of_the_file"),
+  [
+    (RuntimeError("encrypted"), True),
+    (NotImplementedError(), True),
+    (KeyError("a"), True),
+    (OSError("not a gzip file"), True),
+    (FileNotFoundError(errno.ENOENT, "there is none", "/b"), False),
+    (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), False),
+    (MemoryError(), False),
+  ],
+)
+def test_what_a_library_raises_for_a_file_names_it(error, is_of_the_file):
+  with pytest.raises(type(error) if not is_of_the_file else ValueError) as seen:
+    with errors.reading("a/file"):
+      raise error
+  assert ("a/file" in str(seen.value)) == is_of_the_file
 
 
 _GRAPH = "Graph execution error:\n\nDetected at node a/b defined at:\n  File x"
