@@ -19,7 +19,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import names
-from bert_tf.files import errors
+from bert_tf.files import errors, messages
 
 # Task types of TF_CONFIG that train. The chief is task 0 of the first of these
 # types in the cluster.
@@ -72,7 +72,7 @@ def create_strategy(
     return _tpu_strategy(tpu_name, tpu_zone, gcp_project)
   if kind == names.MULTI_WORKER:
     workers, own = _read_cluster(os.environ.get("TF_CONFIG"))
-    logging.info(f"Waiting for the workers {errors.join_names(workers)}.")
+    logging.info(f"Waiting for the workers {messages.join_names(workers)}.")
     _wait_for_workers(workers, own)
     return tf.distribute.MultiWorkerMirroredStrategy()
   if kind == names.MIRRORED:

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.model_config import BertConfig
 from bert_tf.tensor import Tensor
 
@@ -186,7 +186,7 @@ def check_features(
     )
   for name in features:
     if name not in _INPUTS and not name.startswith(_LABELS):
-      hint = errors.did_you_mean(name, _INPUTS, cutoff=0.75)
+      hint = messages.did_you_mean(name, _INPUTS, cutoff=0.75)
       if name in _OTHER_NAMES:
         hint = f" Rename it to {_OTHER_NAMES[name]}."
       raise ValueError(

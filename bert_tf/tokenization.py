@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bert_tf.files import paths
+from bert_tf.files import text_lines
 from bert_tf.formats import tokenizer_files
 
 # Special tokens in the order of the released vocabularies.
@@ -97,7 +97,7 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
 def parse_vocab(content: bytes, vocab_file: str) -> dict[str, int]:
   """Returns the ids in the content of a vocab.txt; see `load_vocab`."""
   content = content.removeprefix(codecs.BOM_UTF8)
-  lines = paths.decode(vocab_file, content).replace("\r", "").split("\n")
+  lines = text_lines.decode(vocab_file, content).replace("\r", "").split("\n")
   tokens = [line.strip() for line in lines]
   while tokens and not tokens[-1]:
     tokens.pop()

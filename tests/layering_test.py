@@ -53,6 +53,8 @@ WITHOUT_TENSORFLOW = (
   "files.atomic",
   "files.compression",
   "files.errors",
+  "files.messages",
+  "files.packages",
   "files.paths",
   "files.worker_pool",
   "hub.cache",

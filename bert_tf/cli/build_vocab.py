@@ -10,7 +10,7 @@ from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags
 from bert_tf.corpora import sources, text_config
 from bert_tf.data import vocabulary
-from bert_tf.files import atomic, errors, shard_files, text_lines
+from bert_tf.files import atomic, packages, shard_files, text_lines
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,12 +43,10 @@ class VocabularyConfig(text_config.PydocConfig):
   alphabet_size: int = settings.setting(
     1000, "How many characters the vocabulary keeps; raise it for Chinese."
   )
-  holdout_every: int = settings.setting(
-    50, "One line in this many is held out to measure the coverage.", minimum=2
-  )
-  eval_input_file: str | None = settings.setting(
-    None, "The files to measure the coverage on, instead of held-out lines."
-  )
+
+
+# One line in this many is held out to measure the coverage.
+_HOLDOUT_EVERY = 50
 
 
 @command.of(VocabularyConfig)
@@ -59,19 +57,12 @@ def run() -> None:
     config.do_lower_case, config.strip_accents
   )
   files = sources.find_lines(config.input_file, config.pydoc_packages)
-  eval_files: list[str] = []
-  if config.eval_input_file:
-    eval_files = sources.find_lines(config.eval_input_file)
-  shard_files.check_output([config.output_file], files + eval_files)
+  shard_files.check_output([config.output_file], files)
   # Fails before the text is read.
-  errors.import_tensorflow_text("learning a vocabulary")
+  packages.import_tensorflow_text("learning a vocabulary")
   with atomic.file(config.output_file) as unfinished:
     lines = text_lines.read_lines(*files)
-    holdout_every = 0 if eval_files else config.holdout_every
-    counts, held_out = vocabulary.count_words(lines, tokenizer, holdout_every)
-    if eval_files:
-      lines = text_lines.read_lines(*eval_files)
-      held_out, _ = vocabulary.count_words(lines, tokenizer)
+    counts, held_out = vocabulary.count_words(lines, tokenizer, _HOLDOUT_EVERY)
     tokens = vocabulary.learn_tokens(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from bert_tf import heads, modeling, tokenization
 from bert_tf.convert import pretrained
-from bert_tf.files import atomic, errors, paths
+from bert_tf.files import atomic, packages, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.model_folder import run_info
 
@@ -26,7 +26,7 @@ def write(model: pretrained.Pretrained, folder: str) -> None:
 
   The folder may hold an earlier conversion of the same model.
   """
-  with errors.needs_extra(hugging_face.WEIGHTS, extra="hf"):
+  with packages.needs_extra(hugging_face.WEIGHTS, extra="hf"):
     from safetensors import numpy as safetensors
 
   contents = _contents(model)

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 
-from bert_tf.files import errors
+from bert_tf.files import packages
 
 # Longer sentences are cut at a space before this length.
 _MAX_CHARS = 1000
@@ -45,7 +45,7 @@ class Splitter:
         f"there are no rules for sentences of `language={language}`; give a "
         "code such as de, or en for languages that end them with . ! and ?"
       )
-    with errors.needs_extra("splitting text into sentences", extra="corpus"):
+    with packages.needs_extra("splitting text into sentences", extra="corpus"):
       import sentencex
     self._segment = sentencex.segment
     has_clauses = self._language in _LANGUAGES_OF_CLAUSES

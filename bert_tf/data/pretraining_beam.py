@@ -13,7 +13,7 @@ from typing import Any
 
 from bert_tf.data import pretraining_data, pretraining_shards
 from bert_tf.data.config import PretrainingDataConfig
-from bert_tf.files import atomic, errors, json_files, paths
+from bert_tf.files import atomic, json_files, packages, paths
 
 
 def builder(
@@ -27,7 +27,7 @@ def builder(
   option that Beam does not know; building raises ChildProcessError if the
   pipeline fails.
   """
-  with errors.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
+  with packages.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
     import apache_beam as beam
     from apache_beam.options import pipeline_options as beam_options
   if runner in ("DirectRunner", "SwitchingDirectRunner"):

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from bert_tf import tokenization
-from bert_tf.files import errors
+from bert_tf.files import packages
 
 # So [UNK] [CLS] [SEP] [MASK] are 100 to 103, as in released vocabularies.
 NUM_UNUSED_BEFORE_SPECIALS = 99
@@ -146,7 +146,7 @@ def _learn_pieces(
   extrapolates on a log-log line. Where neighbouring thresholds give very
   different numbers, the smaller vocabulary is filled up from the larger one.
   """
-  errors.import_tensorflow_text("learning a vocabulary")
+  packages.import_tensorflow_text("learning a vocabulary")
   from tensorflow_text.tools.wordpiece_vocab import (
     wordpiece_tokenizer_learner_lib as learner,
   )

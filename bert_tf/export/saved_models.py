@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf import checkpoints, model_inputs, modeling
-from bert_tf.files import errors
+from bert_tf.files import errors, packages
 from bert_tf.kernels import backend
 from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
@@ -197,7 +197,7 @@ def load(folder: str) -> Any:
   # that take no texts.
   missing = None
   try:
-    errors.import_tensorflow_text(f"{folder}, which takes texts,")
+    packages.import_tensorflow_text(f"{folder}, which takes texts,")
   except ImportError as error:
     missing = error
   with errors.reading(folder, "is not a readable SavedModel"):

@@ -139,7 +139,7 @@ def hidden_folder(target: str) -> Iterator[str]:
     try:
       yield folder
     except Exception as error:
-      number = errors.full_disk(error)
+      number = errors.system_limit(error)
       if number is None or getattr(error, "filename", None):
         raise
       # The system does not say which file did not fit.
@@ -191,7 +191,7 @@ def check_writable(path: str, name: str, is_folder: bool) -> None:
 
 
 def can_write(folder: str) -> bool:
-  """Whether files can be written in a folder; see `check_writable`."""
+  """Returns whether files can be written in a folder; see `check_writable`."""
   try:
     check_writable(folder, "", is_folder=True)
   except OSError:

@@ -3,13 +3,12 @@
 import os
 import tempfile
 import zipfile
-import zlib
 from urllib import parse
 
 import filelock
 from absl import logging
 
-from bert_tf.files import atomic, errors, paths
+from bert_tf.files import atomic, errors, packages, paths
 from bert_tf.hub import cache, catalog
 
 # Longest time to connect, and to wait for the next bytes.
@@ -93,7 +92,7 @@ def download(name: str, base_url: str | None = None) -> str:
 def _fetch_from_hugging_face(
   name: str, folder: str, base_url: str | None
 ) -> None:
-  with errors.needs_extra("downloading from Hugging Face", "hf"):
+  with packages.needs_extra("downloading from Hugging Face", "hf"):
     import huggingface_hub
   try:
     # An empty folder cannot pass for an earlier complete download.
@@ -139,7 +138,8 @@ def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> None:
         for block in response.iter_content(_BLOCK_BYTES):
           writer.write(block)
           bar.update(len(block))
-  except requests.RequestException as error:
+  # A ValueError is that of a Content-Length that is no number.
+  except (requests.RequestException, ValueError) as error:
     raise OSError(
       f"cannot download {url}: {error}. `base_url` can name a mirror."
     ) from error
@@ -161,12 +161,9 @@ def _check_hash(path: str, sha256: str) -> None:
 def _unpack(path: str, folder: str) -> None:
   """Unpacks a zip into a folder, without the zip's only top folder, if any."""
   with tempfile.TemporaryDirectory(dir=folder) as unpacked:
-    try:
+    with errors.reading(os.path.basename(path)):
       with zipfile.ZipFile(path) as archive:
         archive.extractall(unpacked)
-    except (zipfile.BadZipFile, zlib.error) as error:
-      name = os.path.basename(path)
-      raise ValueError(f"{name} is truncated or corrupt: {error}.") from error
     paths.remove(os.path.join(unpacked, "__MACOSX"))
     top = unpacked
     if len(names := os.listdir(unpacked)) == 1:

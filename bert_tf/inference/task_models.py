@@ -18,7 +18,7 @@ import numpy as np
 
 from bert_tf import checkpoints, settings
 from bert_tf.export import config as export_config
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
 from bert_tf.model_folder import run_info
@@ -141,7 +141,7 @@ class TaskModel(abc.ABC):
   def _check_names(self, names: Mapping[str, Any]) -> None:
     known = self._known_settings()
     for name in names.keys() - known:
-      hint = errors.did_you_mean(name, known, 3, 0.5)
+      hint = messages.did_you_mean(name, known, 3, 0.5)
       raise TypeError(f"{type(self).__name__} has no setting {name!r}.{hint}")
 
   def _known_settings(self) -> set[str]:

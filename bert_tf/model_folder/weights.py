@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from bert_tf import checkpoints
-from bert_tf.files import errors, paths
+from bert_tf.files import messages, paths, recognize
 from bert_tf.formats import hugging_face
 from bert_tf.hub import cache
 from bert_tf.model_folder import run_info
@@ -22,7 +22,10 @@ def find_weights(path: str) -> str:
   path = cache.resolve_model(path)
   if paths.is_file(path):
     if not path.endswith((*hugging_face.SUFFIXES, KERAS_SUFFIX)):
-      raise ValueError(f"{path} is not a model: {_list([path])}")
+      # A file of Keras is a zip archive, but there is better advice.
+      form = "" if path.endswith(".keras") else recognize.form_of(path)
+      fault = f"it is {form}." if form else _list([path])
+      raise ValueError(f"{path} is not a model: {fault}")
     return path
   if run_info.get_folder(path) != path:
     checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
@@ -53,7 +56,9 @@ def find_weights(path: str) -> str:
     return models[0]
   if models:
     raise ValueError(f"{path} holds several models: {', '.join(models)}.")
-  raise ValueError(f"{path} holds no model that can be read: {_list(names)}")
+  raise ValueError(
+    f"{path} holds no model that can be read: {_list(names, path)}"
+  )
 
 
 def find_config(path: str | None, folder: str) -> str:
@@ -85,13 +90,14 @@ def hash_weights(path: str) -> str:
   return paths.sha256(weights)
 
 
-def _list(files: Sequence[str]) -> str:
+def _list(files: Sequence[str], folder: str = "") -> str:
   names = [os.path.basename(path) for path in files]
-  found = f"there is {errors.join_names(names, 10) or 'nothing'}"
+  found = f"there is {messages.join_names(names, 10) or 'nothing'}"
   if any(path.endswith(".keras") for path in files):
     return f"{found}. Load it with Keras and call its `save_pretrained`."
-  if any(path.endswith(KERAS_SUFFIX) for path in files):
-    return f"{found}. Convert it with `bert-tf convert`."
+  if keras_files := [path for path in files if path.endswith(KERAS_SUFFIX)]:
+    path = os.path.join(folder, keras_files[0])
+    return f"{found}. Convert {path} with `bert-tf convert`."
   return (
     f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
     "of a run, a SavedModel, or model.safetensors or tf_model.h5 of "

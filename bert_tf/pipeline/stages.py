@@ -18,7 +18,13 @@ from bert_tf.data.masking import MaskingConfig
 from bert_tf.data.pretraining_records import RecordFormat
 from bert_tf.export import export
 from bert_tf.export.config import ExportConfig
-from bert_tf.files import atomic, errors, paths, shard_files, text_lines
+from bert_tf.files import (
+  atomic,
+  packages,
+  paths,
+  shard_files,
+  text_lines,
+)
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder.weights import hash_weights
 from bert_tf.pipeline import card
@@ -66,9 +72,9 @@ def run(config: PipelineConfig) -> None:
   settings contradict each other or those of the run in output_dir, or the time
   is too short.
   """
-  with errors.needs_extra("drawing the curves", extra="plots"):
+  with packages.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
-  errors.import_tensorflow_text("the vocabulary of word pieces")
+  packages.import_tensorflow_text("the vocabulary of word pieces")
   model = choose_model(config)
   inputs = sources.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.files import atomic, errors
+from bert_tf.files import atomic, packages
 
 if TYPE_CHECKING:
   from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def open_picture(
     ImportError: if matplotlib is not installed.
     OSError: if the file cannot be written.
   """
-  with errors.needs_extra("drawing", extra="plots"):
+  with packages.needs_extra("drawing", extra="plots"):
     import matplotlib
     from matplotlib import figure
   suffix = os.path.splitext(path)[1].lower().removeprefix(".")

@@ -19,14 +19,14 @@ import numpy as np
 from absl import logging
 
 import bert_tf
-from bert_tf.files import errors
+from bert_tf.files import packages
 from bert_tf.inference.predictor import Predictor
 from bert_tf.server import batching, limits, metrics, types
 from bert_tf.server.config import ServerConfig
 from bert_tf.server.limits import HttpError
 from bert_tf.server.models import ServedModel, Signature
 
-with errors.needs_extra("serving", extra="serve"):
+with packages.needs_extra("serving", extra="serve"):
   import fastapi
   import uvicorn
   from fastapi import exceptions, responses

@@ -17,11 +17,11 @@ from typing import Any
 import pydantic
 from absl import logging
 
-from bert_tf.files import errors
+from bert_tf.files import packages
 from bert_tf.server import metrics
 from bert_tf.server.config import ServerConfig
 
-with errors.needs_extra("serving", extra="serve"):
+with packages.needs_extra("serving", extra="serve"):
   from fastapi import exceptions
   from starlette import datastructures, requests, responses, types
   from starlette import exceptions as starlette_exceptions

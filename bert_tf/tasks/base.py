@@ -19,7 +19,7 @@ from absl import logging
 
 from bert_tf import heads, losses, modeling, settings, tokenization
 from bert_tf.data import packing
-from bert_tf.files import errors, json_files
+from bert_tf.files import json_files, messages
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import config as config_lib
@@ -255,7 +255,7 @@ class Task(abc.ABC, Generic[SettingsT]):
       return f"labels from {min(known):g} to {max(known):g}"
     counts = dict.fromkeys(self.labels.labels if self.labels else (), 0)
     counts |= sorted(collections.Counter(labels_in(known)).items())
-    parts = errors.join_names([f"{name} {n}" for name, n in counts.items()])
+    parts = messages.join_names([f"{name} {n}" for name, n in counts.items()])
     return f"labels: {parts}"
 
   # From rows to inputs.
@@ -263,7 +263,7 @@ class Task(abc.ABC, Generic[SettingsT]):
   def check(self, rows: Sequence[Row]) -> None:
     """Warns of rows whose answer means little; ValueError if none has one."""
     if empty := with_empty_text(rows):
-      numbers = errors.join_names([*map(str, empty)], 5)
+      numbers = messages.join_names([*map(str, empty)], 5)
       logging.warning(f"These rows have an empty text: {numbers}.")
 
   @abc.abstractmethod

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.losses import Features
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
@@ -51,8 +51,8 @@ def compute(
   if not labels or len(weights) != len(labels) or not is_valid:
     raise ValueError(
       f"class_weights {','.join(map(str, given))} does not fit the classes "
-      f"{errors.join_names(labels) or '(there are none)'}. Give `balanced` or "
-      "a positive number for each."
+      f"{messages.join_names(labels) or '(there are none)'}. Give `balanced` "
+      "or a positive number for each."
     )
   logging.info("The loss weighs labels by %s.", dict(zip(labels, weights)))
   return tuple(weights)

@@ -6,7 +6,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.tasks import base
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks.rows import Answer, Row
@@ -40,7 +40,9 @@ class MaskedLmTask(base.Task[config_lib.MaskedLmSettings]):
     lacking = [str(i) for i, r in enumerate(rows) if mask not in r["text"]]
     if lacking:
       text = rows[int(lacking[0])]["text"]
-      fault = f"row {errors.join_names(lacking, 5)} has no {mask}: {text!r:.60}"
+      fault = (
+        f"row {messages.join_names(lacking, 5)} has no {mask}: {text!r:.60}"
+      )
       if len(lacking) == len(rows):
         raise ValueError(fault)
       logging.warning(fault)

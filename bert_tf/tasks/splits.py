@@ -23,7 +23,7 @@ from bert_tf.data import (
   records,
   unknown_pieces,
 )
-from bert_tf.files import errors, paths
+from bert_tf.files import messages, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, run
@@ -132,7 +132,7 @@ def encode(
   logging.info("%s", summarize(task, split, files, counts))
   texts = (task.inputs_of(row) for row in split.rows)
   if empty := with_empty_text(texts):
-    numbers = errors.join_names([str(i + 1) for i in empty], 5)
+    numbers = messages.join_names([str(i + 1) for i in empty], 5)
     logging.warning(f"{split.source}: a text is empty in example {numbers}.")
 
   def cut_padding(batches: tf.data.Dataset) -> tf.data.Dataset:

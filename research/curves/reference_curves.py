@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, paths, text_lines
 from bert_tf.plots import style
 from research import run_plots
 
@@ -131,7 +131,7 @@ def write(folder: str, reference: Reference) -> None:
 
 def read(path: str) -> Reference:
   """Returns the reference in a CSV file written by `write`."""
-  settings, seeds, header, *lines = paths.read_text(path).splitlines()
+  settings, seeds, header, *lines = text_lines.read_text(path).splitlines()
   if not settings.startswith("# {") or header != ",".join(_COLUMNS):
     raise ValueError(f"{path} is not a file of reference curves.")
   points: dict[tuple[str, str], list[list[float]]] = {}

@@ -7,7 +7,7 @@ import os
 import pytest
 import tensorflow as tf
 
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, paths, text_lines
 
 ROOTS = ("", "ram://atomic_test")
 
@@ -49,7 +49,7 @@ def test_an_interrupted_write_changes_nothing(root, error):
           writer.write("new")
       raise error
   assert paths.list_folder(root) == ["a.gz"]
-  assert paths.read_text(f"{root}/a.gz") == "old\n"
+  assert text_lines.read_text(f"{root}/a.gz") == "old\n"
 
 
 def test_a_folder_that_is_not_empty_is_not_replaced(tmp_path):
@@ -64,10 +64,10 @@ def test_a_folder_can_replace_another(root):
   write_folder(f"{root}/out", {"b": "old", "sub/c": "old"})
   write_folder(f"{root}/out", {"b": "new", "sub/c": "new"}, replaces=True)
   assert paths.list_folder(root) == ["out"]
-  assert paths.read_text(f"{root}/out/b") == "new"
-  assert paths.read_text(f"{root}/out/sub/c") == "new"
+  assert text_lines.read_text(f"{root}/out/b") == "new"
+  assert text_lines.read_text(f"{root}/out/sub/c") == "new"
   write_folder(f"{root}/first", {"b": "new"}, replaces=True)
-  assert paths.read_text(f"{root}/first/b") == "new"
+  assert text_lines.read_text(f"{root}/first/b") == "new"
 
 
 def test_a_folder_that_cannot_be_replaced_stays(tmp_path, monkeypatch):

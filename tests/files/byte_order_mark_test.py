@@ -68,6 +68,21 @@ def test_json_may_be_utf_16(tmp_path, kind, encoding):
 
 
 @pytest.mark.parametrize(
+  ("content", "form"),
+  [
+    (gzip.compress(b"a\n"), "gzip"),
+    (b"PK\x03\x04\n\xffxl/workbook.xml", "Excel"),
+    (b"PAR1\x15\xff", "Parquet"),
+  ],
+)
+def test_what_is_not_text_is_named(tmp_path, content, form):
+  path = tmp_path / "a.txt"
+  path.write_bytes(content)
+  with pytest.raises(ValueError, match=f"{path} .*{form}"):
+    list(text_lines.read_lines(str(path)))
+
+
+@pytest.mark.parametrize(
   ("encoding", "line"), [("cp1252", 2), ("utf-16", 1), ("utf-32", 1)]
 )
 def test_the_line_that_is_not_utf8_is_named(tmp_path, encoding, line):

@@ -11,7 +11,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf import distribution, losses
-from bert_tf.files import atomic, json_files, paths
+from bert_tf.files import atomic, json_files, paths, text_lines
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, class_weights
@@ -320,7 +320,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     members = [metrics.to_probabilities(answers)]
     for folder in self.config.ensemble_with:
       path = os.path.join(folder, "test_results.tsv")
-      lines = paths.read_text(path).splitlines()
+      lines = text_lines.read_text(path).splitlines()
       members.append(np.loadtxt(lines, np.float32, ndmin=2))
       others = run_info.read_labels(folder) or self.labels
       if others != self.labels or members[-1].shape != members[0].shape:

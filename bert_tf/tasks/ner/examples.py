@@ -52,8 +52,12 @@ def read_sentences(
   for number, line in enumerate(lines, start=1):
     # Other white space of Unicode is part of a word.
     line = line.strip(" \r")
-    cells = line.split("\t" if "\t" in line else " ")
-    cells = [cell for cell in (cell.strip(" ") for cell in cells) if cell]
+    all_cells = line.split("\t" if "\t" in line else " ")
+    all_cells = [cell.strip(" ") for cell in all_cells]
+    # Several separators may align columns or surround an empty cell.
+    cells = [cell for cell in all_cells if cell]
+    if cells and len(all_cells) == num_columns:
+      cells = all_cells
     is_start = cells[:1] and cells[0].split(" ")[0] == DOCUMENT_START
     if not cells or is_start:
       if words:

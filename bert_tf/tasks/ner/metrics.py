@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_tf.files import errors
+from bert_tf.files import packages
 from bert_tf.tasks.ner import examples
 from bert_tf.tasks.rows import Row
 from bert_tf.training import results as results_lib
@@ -35,7 +35,7 @@ def _entity_tag(label: str) -> str:
 
 def import_seqeval() -> Any:
   """Returns the module that scores entities; ImportError without seqeval."""
-  with errors.needs_extra("scoring entities", extra="ner"):
+  with packages.needs_extra("scoring entities", extra="ner"):
     from seqeval.metrics import sequence_labeling
   return sequence_labeling
 
