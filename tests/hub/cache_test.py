@@ -29,9 +29,9 @@ def test_a_downloaded_name_is_a_model(home):
   shutil.copytree(TINY, home / "models" / NAME)
   files = ModelFolder.open(NAME)
   assert files.folder == str(home / "models" / NAME)
-  assert files.needed_vocab() == str(home / "models" / NAME / "vocab.txt")
+  assert files.vocab_file == str(home / "models" / NAME / "vocab.txt")
   encoder = bert_tf.BertModel.from_pretrained(NAME.lower())
-  assert encoder.config.hidden_size == files.bert_config.hidden_size
+  assert encoder.config.hidden_size == files.config.hidden_size
   assert (
     bert_tf.load(NAME).bert_config.hidden_size == encoder.config.hidden_size
   )
