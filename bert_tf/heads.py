@@ -21,6 +21,10 @@ Outputs = dict[str, Tensor]
 # Dropout rate of a classifier's input, whatever the config (run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
 
+# Standard deviation of the truncated normal that a fine-tuned task's layer
+# starts from, whatever the config (run_classifier.py and run_squad.py of 2018).
+_TASK_STDDEV = 0.02
+
 
 @dataclasses.dataclass(frozen=True)
 class Head:
@@ -84,14 +88,6 @@ CHOICES = Head(
 )
 
 
-def task_initializer() -> keras.initializers.Initializer:
-  """The initializer of a fine-tuned task's layer, whatever the config.
-
-  As in run_classifier.py and run_squad.py of the 2018 release.
-  """
-  return keras.initializers.TruncatedNormal(stddev=0.02)
-
-
 def make_output_layer(
   num_outputs: int, size: int, dtype: str
 ) -> tuple[keras.Variable, keras.Variable]:
@@ -99,13 +95,11 @@ def make_output_layer(
 
   As in the original, the names of these two variables have no scope.
   """
+  weights = keras.initializers.TruncatedNormal(stddev=_TASK_STDDEV)
+  shape = num_outputs, size
   return (
-    keras.Variable(
-      task_initializer(), (num_outputs, size), dtype, name="output_weights"
-    ),
-    keras.Variable(
-      keras.initializers.Zeros(), (num_outputs,), dtype, name="output_bias"
-    ),
+    keras.Variable(weights, shape, dtype, name="output_weights"),
+    keras.Variable("zeros", shape[:1], dtype, name="output_bias"),
   )
 
 
@@ -189,14 +183,12 @@ class LinearHead(modeling.BertLayer):
   Its `name`, such as "seq_relationship", is its scope in checkpoints.
   """
 
-  make_initializer = staticmethod(modeling.initializer)
-
   def build(self, input_shape: Any = None) -> None:
     """Makes the matrix, [2, D], and the bias, [2]."""
     self.output_weights = self.add_weight(
       name="output_weights",
       shape=(2, self.config.hidden_size),
-      initializer=self.make_initializer(self.config),
+      initializer=modeling.initializer(self.config),
     )
     self.output_bias = self.add_weight(
       name="output_bias", shape=(2,), initializer="zeros"
@@ -205,13 +197,6 @@ class LinearHead(modeling.BertLayer):
   def call(self, hidden: Tensor) -> Tensor:
     """Returns float [..., 2] for float [..., D]."""
     return linear(hidden, self.output_weights, self.output_bias)
-
-
-@serialization.register
-class SpanHead(LinearHead):
-  """The linear layer that scores each position as start and as end."""
-
-  make_initializer = staticmethod(lambda config: task_initializer())
 
 
 def linear(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
@@ -298,18 +283,18 @@ class HeadModel(modeling.PretrainedModel):
     from bert_tf import model_folder
 
     files = model_folder.read(os.fspath(folder))
-    labels: dict[str, Any] = {}
+    arguments: dict[str, Any] = {"dtype": dtype}
     if issubclass(cls, _LabelModel):
-      there = None if encoder_only else files.num_outputs(cls.task)
-      labels["num_labels"] = num_labels or there
-      if not labels["num_labels"]:
+      num_saved = None if encoder_only else files.num_outputs(cls.task)
+      arguments["num_labels"] = num_labels = num_labels or num_saved
+      if not num_labels:
         raise ValueError(f"set `num_labels` for the new {cls.task} head.")
-      if there not in (None, labels["num_labels"]):
+      if num_saved not in (None, num_labels):
         raise ValueError(
-          f"{files.weights} has a head for {there} labels, not {num_labels}; "
-          "set `encoder_only` to start a new one."
+          f"{files.weights} has a head for {num_saved} labels, not "
+          f"{num_labels}; set `encoder_only` to start a new one."
         )
-    model = cls(files.bert_config, dtype=dtype, **labels)
+    model = cls(files.bert_config, **arguments)
     model_folder.load(files, model, prefix="bert/" if encoder_only else "")
     return model
 
@@ -447,7 +432,9 @@ class SpanModel(HeadModel):
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
-    squad = SpanHead(config, "squad", dtype=self.dtype_policy)
+    # The linear layer starts as that of any task, whatever the config.
+    config = dataclasses.replace(config, initializer_range=_TASK_STDDEV)
+    squad = LinearHead(config, "squad", dtype=self.dtype_policy)
     self.cls = Cls(self.dtype_policy, squad=squad)
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
@@ -546,7 +533,7 @@ class MultipleChoiceModel(HeadModel):
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
     self.choice_weights = keras.Variable(
-      task_initializer(),
+      keras.initializers.TruncatedNormal(stddev=_TASK_STDDEV),
       shape=(1, config.hidden_size),
       dtype=self.variable_dtype,
       name="choice_weights",
@@ -578,10 +565,10 @@ class MultipleChoiceModel(HeadModel):
     }
 
 
-def models(task: str | None = None) -> list[type[HeadModel]]:
+def list_model_classes(task: str | None = None) -> list[type[HeadModel]]:
   """Returns the models of the tasks, that of `task` first.
 
-  If the variables of several models have the same names, returns the model of
+  Of several models whose variables have the same names, it returns that of
   `task`, or else of the task that was registered first.
   """
   by_names: dict[frozenset[str], type[HeadModel]] = {}
@@ -592,7 +579,7 @@ def models(task: str | None = None) -> list[type[HeadModel]]:
   return list(by_names.values())
 
 
-def find_kind(
+def find_model_class(
   names: Collection[str], task: str | None = None
 ) -> type[HeadModel] | None:
   """Returns the model for a checkpoint's head, None for BertModel itself.
@@ -600,21 +587,23 @@ def find_kind(
   Args:
     names: names of the checkpoint's variables.
     task: the task that the files beside the checkpoint name. Only it tells a
-      TokenModel from a ClassifierModel; see `models`.
+      TokenModel from a ClassifierModel; see `list_model_classes`.
 
   Raises:
     ValueError: if the checkpoint has the heads of several tasks.
   """
-  kinds = [m for m in models(task) if not m.missing_variables(names)]
-  if named := [m for m in kinds if m.task == task]:
-    return named[0]
-  if len(kinds) > 1:
-    tasks = ", ".join(model.task for model in kinds)
+  models = [
+    model
+    for model in list_model_classes(task)
+    if not model.missing_variables(names)
+  ]
+  if len(models) > 1 and models[0].task != task:
+    tasks = ", ".join(model.task for model in models)
     raise ValueError(f"the checkpoint has heads of several tasks: {tasks}.")
-  return kinds[0] if kinds else None
+  return models[0] if models else None
 
 
-def build(
+def build_model(
   model: type[HeadModel] | None, config: modeling.BertConfig, num_labels: int
 ) -> keras.Model:
   """Returns a new model of a class; for None, a BertModel.

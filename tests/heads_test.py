@@ -50,7 +50,7 @@ KINDS = [registry.load(t.model) for t in registry.TASKS.values() if t.model]
 @pytest.mark.parametrize("kind", KINDS)
 def test_heads_name_the_variables_of_their_models(kind):
   config = modeling.BertConfig(7, 4, 1, 2, 6, max_position_embeddings=5)
-  model = heads.build(kind, config, num_labels=3)
+  model = heads.build_model(kind, config, num_labels=3)
   sizes = {"D": 4, "V": 7, "C": 3}
   named = {
     name: tuple(sizes.get(size, size) for size in shape)
@@ -61,21 +61,22 @@ def test_heads_name_the_variables_of_their_models(kind):
   assert named == {
     name: shape for name, shape in result.items() if name[:5] != "bert/"
   }
-  assert heads.find_kind(result, kind.task) is kind
+  assert heads.find_model_class(result, kind.task) is kind
 
 
 def test_a_checkpoint_without_a_whole_head_is_an_encoders():
   names = ["bert/pooler/dense/kernel", "cls/predictions/output_bias"]
-  assert heads.find_kind(names) is None
+  assert heads.find_model_class(names) is None
   assert isinstance(
-    heads.build(None, modeling.BertConfig(7, 4, 1, 2, 6), 0), modeling.BertModel
+    heads.build_model(None, modeling.BertConfig(7, 4, 1, 2, 6), 0),
+    modeling.BertModel,
   )
 
 
 def test_heads_of_several_tasks_are_named():
   names = ["choice_weights", *heads.SPAN.shapes]
   with pytest.raises(ValueError, match="squad, swag"):
-    heads.find_kind(names)
+    heads.find_model_class(names)
 
 
 def test_logits_losses_and_probabilities_are_the_originals(tiny):

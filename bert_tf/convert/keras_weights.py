@@ -27,7 +27,7 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   own_heads = _find_heads(shapes, files.run)
   num_labels = shapes.get(f"{_ROOT}0", (0,))[0]
   config = files.bert_config.without_random_values()
-  model = heads.build(_kind(own_heads), config, num_labels)
+  model = heads.build_model(_kind(own_heads), config, num_labels)
   kind = type(model).__name__
   num_values = sum(map(math.prod, shapes.values()))
   # Keras ignores values that the model lacks.
@@ -49,7 +49,9 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
       f"{path} does not end in {SUFFIXES[0]}, which Keras requires."
     )
   config = model.config.without_random_values()
-  keras_model = heads.build(_kind(model.own_heads), config, model.num_labels)
+  keras_model = heads.build_model(
+    _kind(model.own_heads), config, model.num_labels
+  )
   for variable in keras_model.weights:
     variable.assign(model.tensors[variable.path])
   pretrained.write_files(os.path.dirname(path) or ".", model)
@@ -80,7 +82,7 @@ def _find_heads(
     return (heads.CHOICES,)
   if num_at_root:
     task = run.task if run else None
-    kind = heads.find_kind(heads.TEXT_LABELS.shapes, task)
+    kind = heads.find_model_class(heads.TEXT_LABELS.shapes, task)
     return kind.heads if kind else ()
   # The other heads have the original's scopes.
   scopes = {name.rpartition("/vars/")[0] for name in shapes}
