@@ -103,7 +103,6 @@ def make_output_layer(
   )
 
 
-@serialization.register
 class Transform(modeling.BertLayer):
   """Dense layer, activation and layer norm before the masked LM's logits.
 
@@ -124,7 +123,6 @@ class Transform(modeling.BertLayer):
     return self.layer_norm(self.dense(hidden))
 
 
-@serialization.register
 class MaskedLmHead(modeling.BertLayer):
   """Predicts the word piece at each masked position."""
 
@@ -176,7 +174,6 @@ class MaskedLmHead(modeling.BertLayer):
     )
 
 
-@serialization.register
 class LinearHead(modeling.BertLayer):
   """A linear layer with two outputs, whose matrix is stored as [2, D].
 

@@ -346,7 +346,7 @@ def find_optimizer_class(name: str) -> type[keras.optimizers.Optimizer]:
   classes |= {names.ADAMW: AdamWeightDecayOptimizer, names.LAMB: LambOptimizer}
   if name.lower() not in classes:
     raise ValueError(
-      f"optimizer {name!r} is not known; use {', '.join(sorted(classes))}."
+      f"there is no optimizer {name!r}; use {', '.join(sorted(classes))}."
     )
   return classes[name.lower()]
 
