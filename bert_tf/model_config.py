@@ -88,11 +88,11 @@ class BertConfig:
     if "vocab_size" not in json_object:
       raise ValueError("a BERT config needs the key vocab_size.")
     names = {*cls.original_keys(), *_ADDED}
-    known = {k: v for k, v in json_object.items() if k in names}
+    values = {k: v for k, v in json_object.items() if k in names}
     unknown = {k: v for k, v in json_object.items() if k not in names}
     if unknown:
       logging.info("BERT does not use these config keys: %s", sorted(unknown))
-    return cls(**known, unknown=unknown)
+    return cls(**values, unknown=unknown)
 
   @classmethod
   def from_json_file(cls, json_file: str) -> "BertConfig":

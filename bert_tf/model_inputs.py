@@ -150,11 +150,11 @@ def last_positions(
   `cls_positions`, int [B, K], a row is one input, and K is 1.
   """
   positions = ops.arange(ops.shape(input_mask)[1], dtype="int32")
-  is_own = ops.cast(input_mask, "float32")[:, None, :] > 0  # [B, 1, F]
+  is_real = ops.cast(input_mask, "float32")[:, None, :] > 0  # [B, 1, F]
   if starts is not None and cls_positions is not None:
     is_same = ops.equal(starts[:, None, :], cls_positions[:, :, None])
-    is_own = ops.logical_and(is_own, is_same)  # [B, K, F]
-  return ops.max(positions * ops.cast(is_own, "int32"), axis=-1)
+    is_real = ops.logical_and(is_real, is_same)  # [B, K, F]
+  return ops.max(positions * ops.cast(is_real, "int32"), axis=-1)
 
 
 def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:

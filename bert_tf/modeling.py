@@ -53,13 +53,13 @@ def initializer(config: BertConfig) -> keras.initializers.Initializer:
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
-class BertLayer(serialization.Configured, keras.layers.Layer):
+class BertLayer(keras.layers.Layer):
   """A layer whose sizes are those of a BertConfig.
 
   Args:
     config: sizes.
     name: the layer's scope in checkpoints; None for the class's `scope`.
-    seed_generator: seeds of dropout, shared by a model's layers; None for own.
+    seed_generator: seeds of dropout, shared by a model; None for new ones.
     dtype: Keras dtype or policy; None for Keras's global policy.
   """
 
@@ -136,7 +136,6 @@ class BertOutput(NamedTuple):
   attention_probs: tuple[Tensor, ...]
 
 
-@serialization.register
 class Embeddings(BertLayer):
   """The sum of word, segment and position embeddings (section 3, figure 2).
 
@@ -209,7 +208,6 @@ class Embeddings(BertLayer):
     return self.drop_out(output, training)
 
 
-@serialization.register
 class SelfAttention(BertLayer):
   """Attention of N heads: softmax(query @ key^T / sqrt(H) + bias) @ value."""
 
@@ -291,7 +289,6 @@ class SelfAttention(BertLayer):
     return ops.transpose(ops.reshape(projected, shape), (0, 2, 1, 3))
 
 
-@serialization.register
 class ResidualOutput(BertLayer):
   """The end of a sub-layer: LayerNorm(residual + dropout(dense(hidden)))."""
 
@@ -312,7 +309,6 @@ class ResidualOutput(BertLayer):
     return dense.restore(output, residual)
 
 
-@serialization.register
 class Attention(BertLayer):
   """The attention sub-layer: self-attention and its residual output."""
 
@@ -336,7 +332,6 @@ class Attention(BertLayer):
     return self.residual_output(context, residual, training=training), probs
 
 
-@serialization.register
 class Intermediate(BertLayer):
   """The first, widening half of the feed-forward sub-layer."""
 
@@ -354,7 +349,6 @@ class Intermediate(BertLayer):
     return self.dense(hidden)
 
 
-@serialization.register
 class TransformerLayer(BertLayer):
   """One encoder layer: attention, then the feed-forward network."""
 
@@ -378,7 +372,6 @@ class TransformerLayer(BertLayer):
     return self.residual_output(widened, attended, training=training), probs
 
 
-@serialization.register
 class Encoder(BertLayer):
   """The stack of encoder layers.
 
@@ -441,7 +434,6 @@ class Encoder(BertLayer):
     return keras.remat(call_layer)(hidden, *queries)
 
 
-@serialization.register
 class Pooler(BertLayer):
   """Dense and tanh on C, the last layer's output at an input's [CLS].
 
@@ -472,7 +464,7 @@ def _checking_arrays(method: Callable) -> Callable:
   return checked
 
 
-class PretrainedModel(serialization.Configured, keras.Model):
+class PretrainedModel(serialization.SerializableModel):
   """A model of features that reads and writes model folders."""
 
   task: ClassVar[str] = registry.ENCODER.name  # The name of its TaskSpec.

@@ -90,7 +90,7 @@ def test_a_value_out_of_range_is_refused(name, values, most):
       tf.function(MODEL)({name: tf.constant(values)})
 
 
-def test_fit_under_a_strategy_takes_incomplete_batches(start_python):
+def test_fit_under_a_strategy_takes_incomplete_batches(start_python, tmp_path):
   code = """
 import keras, numpy as np, tensorflow as tf
 [cpu] = tf.config.list_physical_devices("CPU")
@@ -104,7 +104,9 @@ x, y = {"input_ids": np.full((9, 6), 7, "int32")}, np.arange(9) % 2
 history = model.fit(x, y, batch_size=4, verbose=0).history
 assert np.isfinite(history["loss"]).all()
 """
-  assert start_python("-c", code).wait() == 0
+  script = tmp_path / "fit.py"
+  script.write_text(code)
+  assert start_python(script).wait() == 0
 
 
 def test_an_input_of_keras_has_to_be_of_integers():

@@ -28,7 +28,7 @@ def read(files: ModelFolder) -> pretrained.Pretrained:
   own_heads = _find_heads(shapes, files.saved)
   num_labels = shapes.get(f"{_ROOT}0", (0,))[0]
   config = files.config.without_random_values()
-  model = heads.build(_kind(own_heads), config, num_labels)
+  model = heads.build_model(_kind(own_heads), config, num_labels)
   kind = type(model).__name__
   num_values = sum(map(math.prod, shapes.values()))
   # Keras ignores values that the model lacks.
@@ -50,7 +50,9 @@ def write(model: pretrained.Pretrained, path: str) -> None:
       f"{path} does not end in {SUFFIXES[0]}, which Keras requires."
     )
   config = model.config.without_random_values()
-  keras_model = heads.build(_kind(model.own_heads), config, model.num_labels)
+  keras_model = heads.build_model(
+    _kind(model.own_heads), config, model.num_labels
+  )
   for variable in keras_model.weights:
     variable.assign(model.tensors[variable.path])
   pretrained.write_files(os.path.dirname(path) or ".", model)

@@ -126,7 +126,7 @@ def _choose_characters(
   by_count = sorted(counts, key=lambda char: (-counts[char], char))
   chosen = by_count[:alphabet_size]
   # Punctuation and ideographs are whole words, so "##" never precedes them.
-  inner = {char for char in chosen if not tokenization.is_own_token(char)}
+  inner = {char for char in chosen if not tokenization.is_separate_token(char)}
   if room is not None:
     ends = itertools.accumulate(1 + (char in inner) for char in chosen)
     chosen = [char for char, end in zip(chosen, ends) if end <= room]

@@ -123,7 +123,7 @@ def _module(
     preprocessor = encoders.Preprocessor(tokenizer, length)
     return preprocessor, preprocessor.signatures()
   num_outputs = info.labels.num_outputs if info.labels else 0
-  model = heads.build(
+  model = heads.build_model(
     _model(info.task), bert_config.without_random_values(), num_outputs
   )
   files.load(model, required="")

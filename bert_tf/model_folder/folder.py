@@ -170,7 +170,7 @@ class ModelFolder:
   @functools.cached_property
   def trained_tasks(self) -> list[str]:
     """The tasks whose heads are complete, first that of the files."""
-    models = heads.models(self._saved_task)
+    models = heads.list_model_classes(self._saved_task)
     return [m.task for m in models if not m.missing_variables(self.shapes)]
 
   @functools.cached_property

@@ -27,7 +27,7 @@ from bert_tf.training import estimator, results
 def build_model(setup: base.Setup, task: base.Task) -> keras.Model:
   """Returns the model of a task, with random values."""
   num_labels = task.labels.num_outputs if task.labels else 0
-  return heads.build(task.model, setup.bert_config, num_labels)
+  return heads.build_model(task.model, setup.bert_config, num_labels)
 
 
 def run(
