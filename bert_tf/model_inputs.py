@@ -230,13 +230,14 @@ def check_values(
 
     if not tf.executing_eagerly():
       return
-  length = features["input_ids"].shape[1]  # type: ignore[union-attr]
+  length = features["input_ids"].shape[-1]  # type: ignore[union-attr]
   sizes = {
     "input_ids": vocab_size,
     "input_mask": 2,
     "segment_ids": type_vocab_size,
     "cls_positions": length,
     "positions": length,
+    "masked_lm_positions": length,
   }
   for name, size in sizes.items():
     if features.get(name) is None:

@@ -12,16 +12,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from bert_tf import modeling
 from bert_tf.data import unknown_pieces
-from bert_tf.export import saved_models
 from bert_tf.files import atomic, paths, shard_files, text_lines
-from bert_tf.inference import config as configs
+from bert_tf.inference import ids_functions
 from bert_tf.inference import inputs as inputs_lib
-from bert_tf.inference import loaded_model
+from bert_tf.inference.config import ExtractionConfig
 from bert_tf.kernels import backend
+from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, encoder
 from bert_tf.tasks import config as task_config
 from bert_tf.training import progress
@@ -30,6 +28,9 @@ from bert_tf.training import progress
 _SEPARATOR = " ||| "
 
 _NAMES = ("text", "text_b")
+
+# The output of an encoder's last layer.
+_LAST = "sequence_output"
 
 # A text or a pair of texts.
 Text = str | tuple[str, str]
@@ -77,15 +78,13 @@ class FeatureExtractor:
     (1, 7, 128)
   """
 
-  def __init__(
-    self, config: configs.ExtractionConfig | str, **settings: Any
-  ) -> None:
+  def __init__(self, config: ExtractionConfig | str, **settings: Any) -> None:
     backend.check_tensorflow()
     # Whether `encode` uses the length that the model's folder gives.
     takes_saved_length = False
     if isinstance(config, str | os.PathLike):
       path = os.fspath(config)
-      config = configs.ExtractionConfig(init_checkpoint=path, layers=(-1,))
+      config = ExtractionConfig(init_checkpoint=path, layers=(-1,))
       takes_saved_length = "max_seq_length" not in settings
     self.config = config = dataclasses.replace(config, **settings)
     self._files = files = config.open(
@@ -104,24 +103,19 @@ class FeatureExtractor:
           f"there is no layer {index}: {files.config_file} has {num_layers} "
           "layers."
         )
-    model = modeling.BertModel(
-      self.bert_config.without_random_values(), config.use_one_hot_embeddings
-    )
-    files.load(model, required="")
-    named = saved_models.NamedModel(
-      model, self.bert_config.max_position_embeddings
-    )
+    self._names = names = [
+      _LAST if index % num_layers == num_layers - 1 else f"layer_{index}"
+      for index in config.layers
+    ]
+    model = files.load_model(None)
+    model.embeddings.use_one_hot_embeddings = config.use_one_hot_embeddings
 
-    def vectors(inputs: dict[str, modeling.Tensor]) -> dict[str, Any]:
-      layers = named(inputs).all_encoder_layers
-      return {
-        "vectors": tf.stack([layers[i] for i in config.layers], axis=1),
-        "sequence_output": layers[-1],
-      }
+    def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
+      layers = model(features).all_encoder_layers
+      outputs = {n: layers[i] for n, i in zip(names, config.layers)}
+      return {_LAST: layers[-1], **outputs}
 
-    self._compute = loaded_model.wrap_function(
-      saved_models.ids_function(vectors)
-    )
+    self._function = ids_functions.KerasFunction(compute, self.bert_config)
     self._counts = unknown_pieces.PieceCounts(files.tokenizer, "the texts")
     lengths = task_config.EncoderSettings(max_seq_length=config.max_seq_length)
     self._task = encoder.EncoderTask(
@@ -168,7 +162,7 @@ class FeatureExtractor:
     for first in range(0, len(rows), self.config.batch_size):
       batch = order[first : first + self.config.batch_size]
       arrays = base.batch([inputs[i] for i in batch])
-      [computed] = self._compute(arrays, ("sequence_output",)).values()
+      [computed] = self._function(arrays, (_LAST,)).values()
       for i, output in zip(batch, computed):  # [F, D]
         pieces = output[: len(inputs[i].input_ids)]
         vectors[i] = task.vector(pieces, normalize)
@@ -187,7 +181,8 @@ class FeatureExtractor:
     while batch := list(itertools.islice(remaining, self.config.batch_size)):
       packed = [self._pack(index, text) for index, text in batch]
       arrays = base.batch(packed)
-      [computed] = self._compute(arrays, ("vectors",)).values()
+      outputs = self._function(arrays, self._names)
+      computed = np.stack([outputs[name] for name in self._names], axis=1)
       for each, vectors in zip(packed, computed):  # [K, F, D]
         ids = each.input_ids
         self._counts.add_ids(ids)
@@ -225,7 +220,7 @@ def parse_line(line: str) -> Text:
 
 
 def extract_file(
-  config: configs.ExtractionConfig,
+  config: ExtractionConfig,
   input_file: str,
   output_file: str,
   output_format: str = "jsonl",
@@ -293,7 +288,7 @@ def extract_file(
 
 
 def _by_layer(
-  config: configs.ExtractionConfig, vectors: Iterable[list]
+  config: ExtractionConfig, vectors: Iterable[list]
 ) -> list[dict[str, Any]]:
   pairs = zip(config.layers, vectors)
   return [{"index": index, "values": values} for index, values in pairs]

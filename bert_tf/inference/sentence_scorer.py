@@ -17,10 +17,11 @@ import tensorflow as tf
 
 from bert_tf import heads, tokenization
 from bert_tf.data import masking, unknown_pieces
-from bert_tf.inference import config as configs
+from bert_tf.inference import ids_functions
 from bert_tf.inference import inputs as inputs_lib
+from bert_tf.inference.config import ScoringConfig
 from bert_tf.kernels import backend
-from bert_tf.layers import layer_norm
+from bert_tf.modeling import Tensor
 from bert_tf.tasks import base
 from bert_tf.training import progress
 
@@ -67,29 +68,37 @@ class SentenceScorer:
     >>> best = max(scores, key=lambda score: score.score)
   """
 
-  def __init__(
-    self, config: configs.ScoringConfig | str, **settings: Any
-  ) -> None:
+  def __init__(self, config: ScoringConfig | str, **settings: Any) -> None:
     backend.check_tensorflow()
     if isinstance(config, str | os.PathLike):
-      config = configs.ScoringConfig(init_checkpoint=os.fspath(config))
+      config = ScoringConfig(init_checkpoint=os.fspath(config))
     self.config = config = dataclasses.replace(config, **settings)
     files = config.open(do_lower_case=config.do_lower_case)
     bert_config = files.config
     bert_config.check_bidirectional(files.config_file)
     masking.check_special_tokens(files.vocab, files.needed_vocab())
     self._tokenizer = files.tokenizer
-    self._mask_id = self._tokenizer.vocab[tokenization.MASK]
+    mask_id = self._tokenizer.vocab[tokenization.MASK]
     self._counts = unknown_pieces.PieceCounts(self._tokenizer, "the texts")
     # [CLS] and [SEP] take two positions.
     self.max_tokens = bert_config.max_position_embeddings - 2
-    self._model = heads.PretrainingModel(bert_config.without_random_values())
-    files.load(self._model, required="cls/predictions")
-    matrix = tf.TensorSpec([None, None], tf.int32)
-    column = tf.TensorSpec([None, 1], tf.int32)
-    self._compute = tf.function(
-      self._log_probs_of_ids, [matrix, matrix, column, column]
-    )
+    model = files.load_model(heads.PretrainingModel, "cls/predictions")
+
+    def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
+      # The word pieces at the positions are hidden, and their log probabilities
+      # returned.
+      ids, positions = features["input_ids"], features["masked_lm_positions"]
+      rows = tf.range(tf.shape(ids)[0])[:, None]
+      indices = tf.stack([rows, positions], axis=-1)  # [B, 1, 2]
+      masks = tf.fill(tf.shape(positions), mask_id)
+      hidden = tf.tensor_scatter_nd_update(ids, indices, masks)
+      logits, _ = model({**features, "input_ids": hidden})
+      log_probs = tf.nn.log_softmax(logits[:, 0])  # [B, vocab_size]
+      targets = tf.gather_nd(ids, indices)  # [B, 1]
+      return {"log_probs": tf.gather(log_probs, targets[:, 0], batch_dims=1)}
+
+    names = (*ids_functions.ID_NAMES, "masked_lm_positions")
+    self._function = ids_functions.KerasFunction(compute, bert_config, names)
 
   def predict(self, inputs: Any) -> Any:
     """Returns the SentenceScore of a text, or a list of them for several texts.
@@ -126,28 +135,6 @@ class SentenceScorer:
       for tokens, log_probs in zip(block, self._log_probs(block)):
         yield SentenceScore(tuple(tokens), log_probs)
 
-  def _log_probs_of_ids(
-    self,
-    input_ids: tf.Tensor,
-    input_mask: tf.Tensor,
-    positions: tf.Tensor,
-    targets: tf.Tensor,
-  ) -> tf.Tensor:
-    """Returns the log probabilities of the ids that masks replaced.
-
-    It takes input_ids with masks and input_mask, int32 [B, F], the positions of
-    the masks and the original ids there, int32 [B, 1]; returns float32 [B].
-    """
-    inputs = {
-      "input_ids": input_ids,
-      "input_mask": input_mask,
-      "masked_lm_positions": positions,
-    }
-    with layer_norm.fused():
-      logits, _ = self._model(inputs)
-    log_probs = tf.nn.log_softmax(logits[:, 0])  # [B, vocab_size]
-    return tf.gather(log_probs, targets[:, 0], batch_dims=1)
-
   def _log_probs(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
     log_probs = [np.empty(len(tokens), np.float32) for tokens in texts]
     ids = [
@@ -163,12 +150,7 @@ class SentenceScorer:
       arrays = base.batch(
         [base.model_input(row, len(row), place) for row, place in rows]
       )
-      positions = arrays["masked_lm_positions"]
-      targets = np.take_along_axis(arrays["input_ids"], positions, axis=1)
-      np.put_along_axis(arrays["input_ids"], positions, self._mask_id, axis=1)
-      computed = self._compute(
-        arrays["input_ids"], arrays["input_mask"], positions, targets
-      ).numpy()
+      [computed] = self._function(arrays).values()
       for (text, position), log_prob in zip(batch, computed):
         log_probs[text][position - 1] = log_prob  # [CLS] is at position 0.
     return log_probs

@@ -1,13 +1,11 @@
 """Served models whose answers are known, computed without TensorFlow."""
 
 import threading
-import types
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export import saved_models
-from bert_tf.inference import ids_rows, loaded_model, predictor
+from bert_tf.inference import ids_functions, ids_rows, predictor
 from bert_tf.tasks import base
 from tests.support import run_infos, tiny_models
 
@@ -76,6 +74,17 @@ class Vectors(Echo):
     }
 
 
+class FakeFunction(ids_functions.IdsFunction):
+  """Describes a function that is not called."""
+
+  def __init__(self, inputs, outputs):
+    super().__init__(inputs, None)
+    self.outputs = outputs
+
+  def _compute(self, arrays):
+    raise NotImplementedError
+
+
 class FakeModel:
   """Has the interface of Predictor; by default it answers as Echo does.
 
@@ -93,7 +102,7 @@ class FakeModel:
   task = predictor.Predictor.task
 
   def __init__(self, **named):
-    self.tasks = named or {saved_models.TEXT: Echo()}
+    self.tasks = named or {ids_functions.TEXT: Echo()}
     self.calls = []
     self.begun = threading.Event()
     self.gate = threading.Event()
@@ -103,12 +112,8 @@ class FakeModel:
       for name in ("input_ids", "input_mask", "segment_ids")
     }
     outputs = {"sum": tf.TensorSpec([None], tf.int32)}
-    self.functions = {
-      "ids": loaded_model.Function(specs, lambda **_: {}, lambda: outputs)
-    }
-    self.ids_reader = ids_rows.IdsRows(
-      types.SimpleNamespace(functions=self.functions)
-    )
+    self.functions = {"ids": FakeFunction(specs, outputs)}
+    self.ids_reader = ids_rows.IdsRows(self.functions["ids"])
 
   def preprocess(self, reader, index, row):
     [inputs] = reader.preprocess([row])
