@@ -5,17 +5,16 @@ Shapes are those of modeling.py, with K the number of requested layers.
 
 import dataclasses
 import functools
-import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from bert_tf.data import unknown_pieces
 from bert_tf.files import atomic, paths, shard_files, text_lines
-from bert_tf.inference import ids_functions
+from bert_tf.inference import batches, ids_functions
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference.config import ExtractionConfig
 from bert_tf.kernels import backend
@@ -31,6 +30,8 @@ _NAMES = ("text", "text_b")
 
 # The output of an encoder's last layer.
 _LAST = "sequence_output"
+
+T = TypeVar("T")
 
 # A text or a pair of texts.
 Text = str | tuple[str, str]
@@ -149,23 +150,21 @@ class FeatureExtractor:
     """
     rows, is_single = inputs_lib.to_rows(texts)
     task = self._vector_task
-    named = [
-      inputs_lib.texts_by_name(index, row, task.fields)
-      for index, row in enumerate(rows)
-    ]
-    inputs = [each for row in task.preprocess(named) for each in row.sequences]
-    for each in inputs:
-      self._counts.add_ids(each.input_ids)
+
+    def read() -> Iterator[base.Inputs]:
+      for index, row in enumerate(rows):
+        text = inputs_lib.texts_by_name(index, row, task.fields)
+        yield from task.preprocess([text])
+
+    def pool(inputs: base.Inputs, outputs: list[np.ndarray]) -> np.ndarray:
+      [sequence], [[vectors]] = inputs.sequences, outputs
+      pieces = vectors[: len(sequence.input_ids)]
+      # A copy, because [CLS] alone would keep its batch in memory.
+      return task.vector(pieces, normalize).copy()
+
     vectors = np.zeros((len(rows), self.bert_config.hidden_size), np.float32)
-    # A batch is as wide as its longest text.
-    order = sorted(range(len(rows)), key=lambda i: len(inputs[i].input_ids))
-    for first in range(0, len(rows), self.config.batch_size):
-      batch = order[first : first + self.config.batch_size]
-      arrays = base.batch([inputs[i] for i in batch])
-      [computed] = self._function(arrays, (_LAST,)).values()
-      for i, output in zip(batch, computed):  # [F, D]
-        pieces = output[: len(inputs[i].input_ids)]
-        vectors[i] = task.vector(pieces, normalize)
+    for i, vector in enumerate(self._answer(read(), (_LAST,), pool)):
+      vectors[i] = vector
     return vectors[0] if is_single else vectors
 
   def extract(self, texts: Iterable[Text]) -> Iterator[TextFeatures]:
@@ -177,19 +176,27 @@ class FeatureExtractor:
     Raises:
       ValueError: if an item is neither a text nor a pair.
     """
-    remaining = enumerate(texts)
-    while batch := list(itertools.islice(remaining, self.config.batch_size)):
-      packed = [self._pack(index, text) for index, text in batch]
-      arrays = base.batch(packed)
-      outputs = self._function(arrays, self._names)
-      computed = np.stack([outputs[name] for name in self._names], axis=1)
-      for each, vectors in zip(packed, computed):  # [K, F, D]
-        ids = each.input_ids
-        self._counts.add_ids(ids)
-        tokens = self._task.tokenizer.convert_ids_to_tokens(ids)
-        pooled = encoder.pool(vectors[:, : len(ids)], self.config.pooling)
-        # Copies, so that features of a text do not keep its batch in memory.
-        yield TextFeatures(tuple(tokens), pooled.copy())
+
+    def read() -> Iterator[base.Inputs]:
+      tokenize = self._task.tokenizer.tokenize_to_ids
+      for index, text in enumerate(texts):
+        row = inputs_lib.texts_by_name(index, text, _NAMES)
+        # "" as second text is none.
+        ids = [tokenize(row.get(name, "")) for name in _NAMES]
+        yield base.Inputs([self._task.pack(*ids)])
+
+    def describe(
+      inputs: base.Inputs, outputs: list[np.ndarray]
+    ) -> TextFeatures:
+      [sequence], [vectors] = inputs.sequences, outputs  # [K, F, D]
+      ids = sequence.input_ids
+      tokens = self._task.tokenizer.convert_ids_to_tokens(ids)
+      pooled = encoder.pool(vectors[:, : len(ids)], self.config.pooling)
+      # Copies, so that features of a text do not keep its batch in memory.
+      return TextFeatures(tuple(tokens), pooled.copy())
+
+    block = self.config.batch_size
+    yield from self._answer(read(), self._names, describe, block)
 
   def predict(self, inputs: Any) -> Any:
     """Returns the TextFeatures of a row, or a list of them for several rows.
@@ -201,12 +208,24 @@ class FeatureExtractor:
     results = list(self.extract(rows))
     return results[0] if is_single else results
 
-  def _pack(self, index: int, text: Any) -> base.ModelInput:
-    # "" as second text is none.
-    texts = inputs_lib.texts_by_name(index, text, _NAMES)
-    tokenize = self._task.tokenizer.tokenize_to_ids
-    ids = [tokenize(texts.get(name, "")) for name in _NAMES]
-    return self._task.pack(*ids)
+  def _answer(
+    self,
+    rows: Iterable[base.Inputs],
+    names: Sequence[str],
+    answer: Callable[[base.Inputs, list[np.ndarray]], T],
+    block_size: int = batches.BLOCK_SIZE,
+  ) -> Iterator[T]:
+    """Yields the answers of rows to the outputs with these names, [K, F, D]."""
+
+    def compute(sequences: Sequence[base.ModelInput]) -> np.ndarray:
+      for sequence in sequences:
+        self._counts.add_ids(sequence.input_ids)
+      outputs = self._function(base.batch(sequences), names)
+      return np.stack([outputs[name] for name in names], axis=1)
+
+    return batches.answer_rows(
+      rows, compute, answer, lambda length: self.config.batch_size, block_size
+    )
 
 
 def parse_line(line: str) -> Text:

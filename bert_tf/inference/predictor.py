@@ -11,7 +11,7 @@ import numpy as np
 from bert_tf.checkpoints import is_saved_model
 from bert_tf.data import unknown_pieces
 from bert_tf.files import paths
-from bert_tf.inference import ids_functions, ids_rows
+from bert_tf.inference import batches, ids_functions, ids_rows
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.feature_extraction import FeatureExtractor
@@ -146,30 +146,14 @@ class Predictor:
     to_texts = inputs_lib.texts_by_name
     texts = [to_texts(i, row, names, num) for i, row in enumerate(rows)]
     task.check(texts)
-    prepared = [self.preprocess(task, i, row) for i, row in enumerate(texts)]
-    places = [
-      (row, number)
-      for row, each in enumerate(prepared)
-      for number in range(len(each.sequences))
-    ]
-    # A batch is as wide as its longest input.
-    places.sort(key=lambda p: len(prepared[p[0]].sequences[p[1]].input_ids))
-    outputs: list[dict[int, base.Outputs]] = [{} for _ in rows]
-    answers: list[Any] = [
-      None if each.sequences else task.postprocess(each, [])
-      for each in prepared
-    ]
-    for first in range(0, len(places), self.max_batch_size):
-      batch = places[first : first + self.max_batch_size]
-      computed = self.compute(
-        [prepared[row].sequences[number] for row, number in batch], task
+    answers = list(
+      batches.answer_rows(
+        (self.preprocess(task, i, row) for i, row in enumerate(texts)),
+        lambda sequences: self.compute(sequences, task),
+        task.postprocess,
+        lambda length: self.max_batch_size,
       )
-      for (row, number), output in zip(batch, computed):
-        outputs[row][number] = output
-        if len(outputs[row]) == len(prepared[row].sequences):
-          known = [outputs[row][i] for i in range(len(outputs[row]))]
-          answers[row] = task.postprocess(prepared[row], known)
-          outputs[row] = {}  # Frees the memory.
+    )
     return answers[0] if is_single else answers
 
   def preprocess(

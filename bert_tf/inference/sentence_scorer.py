@@ -6,7 +6,6 @@ that the model gives the piece when only this piece is masked (Salazar et al.
 """
 
 import dataclasses
-import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,17 +16,12 @@ import tensorflow as tf
 
 from bert_tf import heads, tokenization
 from bert_tf.data import masking, unknown_pieces
-from bert_tf.inference import ids_functions
+from bert_tf.inference import batches, ids_functions
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference.config import ScoringConfig
 from bert_tf.kernels import backend
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base
-from bert_tf.training import progress
-
-# Number of texts to sort by length at a time. A larger number needs more memory
-# for scores and saves little more padding.
-_SORTED_TEXTS = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,47 +124,25 @@ class SentenceScorer:
 
   def score(self, texts: Sequence[Sequence[str]]) -> Iterator[SentenceScore]:
     """Yields the scores of texts, each given as word pieces that fit."""
-    for first in range(0, len(texts), _SORTED_TEXTS):
-      block = texts[first : first + _SORTED_TEXTS]
-      for tokens, log_probs in zip(block, self._log_probs(block)):
-        yield SentenceScore(tuple(tokens), log_probs)
+    return batches.answer_rows(
+      map(self._mask_each_piece, texts),
+      lambda sequences: self._function(base.batch(sequences))["log_probs"],
+      lambda inputs, outputs: SentenceScore(inputs.state, np.array(outputs)),
+      lambda length: max(1, self.config.batch_tokens // length),
+      label="scoring",
+    )
 
-  def _log_probs(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
-    log_probs = [np.empty(len(tokens), np.float32) for tokens in texts]
-    ids = [
-      self._tokenizer.convert_tokens_to_ids(
-        [tokenization.CLS, *tokens, tokenization.SEP]
-      )
-      for tokens in texts
+  def _mask_each_piece(self, tokens: Sequence[str]) -> base.Inputs:
+    ids = self._tokenizer.convert_tokens_to_ids(
+      [tokenization.CLS, *tokens, tokenization.SEP]
+    )
+    self._counts.add_ids(ids)
+    sequence = base.model_input(ids, len(ids))
+    copies = [
+      sequence._replace(masked_lm_positions=[position])
+      for position in range(1, len(ids) - 1)
     ]
-    self._counts.add_ids(itertools.chain.from_iterable(ids))
-    batches = list(_batches([*map(len, ids)], self.config.batch_tokens))
-    for batch in progress.track(batches, "scoring", "batch", len(batches)):
-      rows = [(ids[text], [position]) for text, position in batch]
-      arrays = base.batch(
-        [base.model_input(row, len(row), place) for row, place in rows]
-      )
-      [computed] = self._function(arrays).values()
-      for (text, position), log_prob in zip(batch, computed):
-        log_probs[text][position - 1] = log_prob  # [CLS] is at position 0.
-    return log_probs
-
-
-def _batches(
-  lengths: Sequence[int], batch_tokens: int
-) -> Iterator[list[tuple[int, int]]]:
-  """Yields batches of rows, each an index of a text and the position to mask.
-
-  Long texts come first, so that the rows of a batch have similar lengths and
-  the first batch needs the most memory.
-  """
-  order = sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True)
-  copies = ((i, piece) for i in order for piece in range(1, lengths[i] - 1))
-  first = next(copies, None)
-  while first:
-    num_rows = max(1, batch_tokens // lengths[first[0]])
-    yield [first, *itertools.islice(copies, num_rows - 1)]
-    first = next(copies, None)
+    return base.Inputs(copies, state=tuple(tokens))
 
 
 def pseudo_perplexity(scores: Iterable[SentenceScore]) -> float:
