@@ -240,6 +240,7 @@ def check_values(
     "segment_ids": config.type_vocab_size,
     "cls_positions": length,
     "positions": length,
+    "masked_lm_positions": length,
   }
   features = {**features, "positions": positions}
   for name, size in sizes.items():

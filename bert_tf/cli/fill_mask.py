@@ -7,13 +7,12 @@ import dataclasses
 
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.export import config as export_config
 from bert_tf.files import json_files, text_lines
 from bert_tf.inference import config as inference_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FillMaskConfig(export_config.ModelFiles):
+class FillMaskConfig(inference_config.ModelFiles):
   """The model and the texts with masks."""
 
   do_lower_case: bool | None = settings.saved_setting(
@@ -48,7 +47,9 @@ def run() -> None:
     texts = [line for line in lines if line.strip()]
     if not texts:
       raise ValueError(f"{config.input_file} has no text.")
-  pretrained = export_config.ModelConfig(init_checkpoint="", task="pretraining")
+  pretrained = inference_config.ModelConfig(
+    init_checkpoint="", task="pretraining"
+  )
   model = predictor.Predictor(
     settings.replace_values(pretrained, settings.values(config))
   )

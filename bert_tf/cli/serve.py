@@ -10,13 +10,13 @@ import sys
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.export import config as export_config
 from bert_tf.hub import cache
+from bert_tf.inference.config import ModelConfig
 from bert_tf.server import config as server_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckpointConfig(export_config.ModelConfig):
+class CheckpointConfig(ModelConfig):
   """Settings for serving checkpoints."""
 
   bert_config_file: str | None = settings.saved_setting(

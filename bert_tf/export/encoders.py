@@ -79,17 +79,6 @@ class Encoder(tf.Module):
       "encoder_outputs": list(output.all_encoder_layers),
     }
 
-  def signatures(self) -> saved_models.Signatures:
-    """Returns `ids`, the default: pooled_output and sequence_output."""
-
-    def encoded(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-      output = self.model(inputs)
-      names = ("pooled_output", "sequence_output")
-      return {name: getattr(output, name) for name in names}
-
-    ids = saved_models.ids_function(encoded)
-    return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
-
 
 class Preprocessor(tf.Module):
   """Converts texts to inputs of an Encoder.

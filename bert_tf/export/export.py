@@ -122,22 +122,15 @@ def _module(
     length = info.settings.max_seq_length
     preprocessor = encoders.Preprocessor(tokenizer, length)
     return preprocessor, preprocessor.signatures()
-  num_outputs = info.labels.num_outputs if info.labels else 0
-  model = heads.build_model(
-    _model(info.task), bert_config.without_random_values(), num_outputs
-  )
-  files.load(model, required="")
+  model = files.load_model(_model(info.task))
   named = saved_models.NamedModel(model, bert_config.max_position_embeddings)
-  module: tf.Module
-  if info.task == "encoder":
-    module = encoders.Encoder(
-      named, files.vocab_file, info.settings.do_lower_case is not False
-    )
-    functions = module.signatures()
+  functions = saved_models.functions_on_ids(named, info)
+  if info.task == registry.ENCODER.name:
+    lower_case = info.settings.do_lower_case is not False
+    module: tf.Module = encoders.Encoder(named, files.vocab_file, lower_case)
   else:
     module = tf.Module(name="served")
     module.model = named
-    functions = saved_models.head_functions(named, info)
     if with_attention:
       functions |= saved_models.attention_function(model.bert, named)
   if tokenizer:

@@ -6,25 +6,19 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf import checkpoints, model_inputs, modeling
-from bert_tf.files import errors, packages
+from bert_tf import model_inputs, modeling
+from bert_tf.inference import ids_functions
 from bert_tf.kernels import backend
 from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import registry
 
-# Inputs of functions on word-piece ids, in this order.
-ID_NAMES = ("input_ids", "input_mask", "segment_ids")
-
-# Names of functions (signatures). Requests without a name use DEFAULT.
-IDS = "ids"
-TEXT = "text"
+# Names of signatures. Requests without a name use DEFAULT.
+ID_NAMES = ids_functions.ID_NAMES
+IDS, TEXT = ids_functions.IDS, ids_functions.TEXT
+ATTENTION = ids_functions.ATTENTION
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-# Masked-LM logits of all positions, and the attention.
-ALL_POSITIONS = "ids_all_positions"
-ATTENTION = "attention"
-
-_POSITIONS = "masked_lm_positions"
+ALL_POSITIONS = "ids_all_positions"  # Masked-LM logits of all positions.
 
 Signatures = dict[str, Any]  # tf.functions with an input_signature, by name.
 
@@ -133,29 +127,30 @@ def ids_function(
   return ids
 
 
-def head_functions(model: NamedModel, info: run_info.RunInfo) -> Signatures:
-  """Returns the function `ids`, the default, of a model with a head.
+def functions_on_ids(model: NamedModel, info: run_info.RunInfo) -> Signatures:
+  """Returns the function `ids` of a model, which is the default.
 
   It takes ID_NAMES, int32 [B, F], for multiple choice [B, C, F], and returns
-  the outputs that `name_outputs` of the model's class names. A pre-trained
-  model also takes `masked_lm_positions`, int32 [B, P], and has the function
-  `ids_all_positions`, which returns the same for all positions.
+  the outputs of `ids_functions.name_outputs`. A pre-trained model also takes
+  `masked_lm_positions`, int32 [B, P], and has the function `ids_all_positions`,
+  which returns the same for all positions.
   """
-  kind = registry.load(registry.TASKS[info.task].model)
-  problem_type = info.labels.problem_type if info.labels else None
+  model_class = registry.load(registry.find(info.task).model)
+  model_class = model_class or modeling.BertModel
 
   def compute(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    return kind.name_outputs(model(inputs), problem_type)
+    return ids_functions.name_outputs(model(inputs), info)
 
   def compute_all(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     positions = tf.range(tf.shape(inputs["input_ids"])[1])
     positions = tf.zeros_like(inputs["input_ids"]) + positions[None, :]
-    return compute({**inputs, _POSITIONS: positions})
+    return compute({**inputs, "masked_lm_positions": positions})
 
-  names = (*ID_NAMES, *kind.more_inputs)
-  ids = ids_function(compute, len(kind.input_shape_names), names)
+  more = model_class.more_inputs
+  rank = len(model_class.input_shape_names)
+  ids = ids_function(compute, rank, (*ID_NAMES, *more))
   functions = {IDS: ids, DEFAULT: ids}
-  if _POSITIONS in names:
+  if "masked_lm_positions" in more:
     functions[ALL_POSITIONS] = ids_function(compute_all)
   return functions
 
@@ -173,9 +168,7 @@ def attention_function(
   def attend(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     inputs = model.checked(inputs)
     output = model.call_layer(bert, inputs, return_attention_probs=True)
-    probs = tf.stack(output.attention_probs, axis=1)  # [B, L, N, F, T]
-    is_token = tf.cast(inputs["input_mask"], probs.dtype)[:, None, None]
-    return {ATTENTION: probs * is_token[..., None] * is_token[..., None, :]}
+    return {ATTENTION: ids_functions.stack_attention(output, inputs)}
 
   return {ATTENTION: ids_function(attend)}
 
@@ -183,48 +176,6 @@ def attention_function(
 def texts_spec(*names: str) -> list[tf.TensorSpec]:
   """Returns the input_signature of `names`: string [B]."""
   return [tf.TensorSpec([None], tf.string, name) for name in names]
-
-
-def load(folder: str) -> Any:
-  """Loads a SavedModel that has the function IDS.
-
-  Raises:
-    ValueError: if it cannot be read or has no such function.
-    NotFiniteError: if a variable contains NaN or infinity.
-    ImportError: if it takes texts and tensorflow-text is missing.
-  """
-  # The operations of all functions must be registered, also to call only those
-  # that take no texts.
-  missing = None
-  try:
-    packages.import_tensorflow_text(f"{folder}, which takes texts,")
-  except ImportError as error:
-    missing = error
-  with errors.reading(folder, "is not a readable SavedModel"):
-    try:
-      loaded = tf.saved_model.load(folder)
-    except Exception as error:  # It raises many types.
-      if missing and "Op type not registered" in str(error):
-        raise missing from error
-      raise
-  if IDS not in loaded.signatures:
-    raise ValueError(
-      f"{folder} is not a SavedModel of `bert-tf export`: its signatures are "
-      f"{', '.join(loaded.signatures) or '(none)'}, not {IDS}. One of TF Hub "
-      "needs `bert-tf convert`."
-    )
-  weights = {name: v.numpy() for name, v in variables(loaded).items()}
-  checkpoints.check_finite(folder, weights)
-  return loaded
-
-
-def variables(loaded: Any) -> dict[str, tf.Variable]:
-  """Returns the weights of a loaded SavedModel by name, each once."""
-  return {  # Functions share most of the variables.
-    variable.name.removesuffix(":0"): variable
-    for function in loaded.signatures.values()
-    for variable in function.variables
-  }
 
 
 def _range_checks(

@@ -5,23 +5,20 @@ Shapes are those of modeling.py, with K the number of requested layers.
 
 import dataclasses
 import functools
-import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
-import tensorflow as tf
 
-from bert_tf import modeling
 from bert_tf.data import unknown_pieces
-from bert_tf.export import saved_models
 from bert_tf.files import atomic, paths, shard_files, text_lines
-from bert_tf.inference import config as configs
+from bert_tf.inference import batches, ids_functions
 from bert_tf.inference import inputs as inputs_lib
-from bert_tf.inference import loaded_model
+from bert_tf.inference.config import ExtractionConfig
 from bert_tf.kernels import backend
+from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, encoder
 from bert_tf.tasks import config as task_config
 from bert_tf.training import progress
@@ -30,6 +27,11 @@ from bert_tf.training import progress
 _SEPARATOR = " ||| "
 
 _NAMES = ("text", "text_b")
+
+# The output of an encoder's last layer.
+_LAST = "sequence_output"
+
+T = TypeVar("T")
 
 # A text or a pair of texts.
 Text = str | tuple[str, str]
@@ -77,15 +79,13 @@ class FeatureExtractor:
     (1, 7, 128)
   """
 
-  def __init__(
-    self, config: configs.ExtractionConfig | str, **settings: Any
-  ) -> None:
+  def __init__(self, config: ExtractionConfig | str, **settings: Any) -> None:
     backend.check_tensorflow()
     # Whether `encode` uses the length that the model's folder gives.
     takes_saved_length = False
     if isinstance(config, str | os.PathLike):
       path = os.fspath(config)
-      config = configs.ExtractionConfig(init_checkpoint=path, layers=(-1,))
+      config = ExtractionConfig(init_checkpoint=path, layers=(-1,))
       takes_saved_length = "max_seq_length" not in settings
     self.config = config = dataclasses.replace(config, **settings)
     self._files = files = config.open(
@@ -105,24 +105,19 @@ class FeatureExtractor:
           "layers."
         )
     tokenizer = files.make_tokenizer(files.case)
-    model = modeling.BertModel(
-      self.bert_config.without_random_values(), config.use_one_hot_embeddings
-    )
-    files.load(model, required="")
-    named = saved_models.NamedModel(
-      model, self.bert_config.max_position_embeddings
-    )
+    self._names = names = [
+      _LAST if index % num_layers == num_layers - 1 else f"layer_{index}"
+      for index in config.layers
+    ]
+    model = files.load_model(None)
+    model.embeddings.use_one_hot_embeddings = config.use_one_hot_embeddings
 
-    def vectors(inputs: dict[str, modeling.Tensor]) -> dict[str, Any]:
-      layers = named(inputs).all_encoder_layers
-      return {
-        "vectors": tf.stack([layers[i] for i in config.layers], axis=1),
-        "sequence_output": layers[-1],
-      }
+    def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
+      layers = model(features).all_encoder_layers
+      outputs = {n: layers[i] for n, i in zip(names, config.layers)}
+      return {_LAST: layers[-1], **outputs}
 
-    self._compute = loaded_model.wrap_function(
-      saved_models.ids_function(vectors)
-    )
+    self._function = ids_functions.KerasFunction(compute, self.bert_config)
     self._counts = unknown_pieces.PieceCounts(tokenizer, "the texts")
     lengths = task_config.EncoderSettings(max_seq_length=config.max_seq_length)
     self._task = encoder.EncoderTask(tokenizer=tokenizer, settings=lengths)
@@ -154,23 +149,21 @@ class FeatureExtractor:
     """
     rows, is_single = inputs_lib.to_rows(texts)
     task = self._vector_task
-    named = [
-      inputs_lib.texts_by_name(index, row, task.fields)
-      for index, row in enumerate(rows)
-    ]
-    inputs = [each for row in task.preprocess(named) for each in row.sequences]
-    for each in inputs:
-      self._counts.add_ids(each.input_ids)
+
+    def read() -> Iterator[base.Inputs]:
+      for index, row in enumerate(rows):
+        text = inputs_lib.texts_by_name(index, row, task.fields)
+        yield from task.preprocess([text])
+
+    def pool(inputs: base.Inputs, outputs: list[np.ndarray]) -> np.ndarray:
+      [sequence], [[vectors]] = inputs.sequences, outputs
+      pieces = vectors[: len(sequence.input_ids)]
+      # A copy, because [CLS] alone would keep its batch in memory.
+      return task.vector(pieces, normalize).copy()
+
     vectors = np.zeros((len(rows), self.bert_config.hidden_size), np.float32)
-    # A batch is as wide as its longest text.
-    order = sorted(range(len(rows)), key=lambda i: len(inputs[i].input_ids))
-    for first in range(0, len(rows), self.config.batch_size):
-      batch = order[first : first + self.config.batch_size]
-      arrays = base.batch([inputs[i] for i in batch])
-      [computed] = self._compute(arrays, ("sequence_output",)).values()
-      for i, output in zip(batch, computed):  # [F, D]
-        pieces = output[: len(inputs[i].input_ids)]
-        vectors[i] = task.vector(pieces, normalize)
+    for i, vector in enumerate(self._answer(read(), (_LAST,), pool)):
+      vectors[i] = vector
     return vectors[0] if is_single else vectors
 
   def extract(self, texts: Iterable[Text]) -> Iterator[TextFeatures]:
@@ -182,18 +175,27 @@ class FeatureExtractor:
     Raises:
       ValueError: if an item is neither a text nor a pair.
     """
-    remaining = enumerate(texts)
-    while batch := list(itertools.islice(remaining, self.config.batch_size)):
-      packed = [self._pack(index, text) for index, text in batch]
-      arrays = base.batch(packed)
-      [computed] = self._compute(arrays, ("vectors",)).values()
-      for each, vectors in zip(packed, computed):  # [K, F, D]
-        ids = each.input_ids
-        self._counts.add_ids(ids)
-        tokens = self._task.tokenizer.convert_ids_to_tokens(ids)
-        pooled = encoder.pool(vectors[:, : len(ids)], self.config.pooling)
-        # Copies, so that features of a text do not keep its batch in memory.
-        yield TextFeatures(tuple(tokens), pooled.copy())
+
+    def read() -> Iterator[base.Inputs]:
+      tokenize = self._task.tokenizer.tokenize_to_ids
+      for index, text in enumerate(texts):
+        row = inputs_lib.texts_by_name(index, text, _NAMES)
+        # "" as second text is none.
+        ids = [tokenize(row.get(name, "")) for name in _NAMES]
+        yield base.Inputs([self._task.pack(*ids)])
+
+    def describe(
+      inputs: base.Inputs, outputs: list[np.ndarray]
+    ) -> TextFeatures:
+      [sequence], [vectors] = inputs.sequences, outputs  # [K, F, D]
+      ids = sequence.input_ids
+      tokens = self._task.tokenizer.convert_ids_to_tokens(ids)
+      pooled = encoder.pool(vectors[:, : len(ids)], self.config.pooling)
+      # Copies, so that features of a text do not keep its batch in memory.
+      return TextFeatures(tuple(tokens), pooled.copy())
+
+    block = self.config.batch_size
+    yield from self._answer(read(), self._names, describe, block)
 
   def predict(self, inputs: Any) -> Any:
     """Returns the TextFeatures of a row, or a list of them for several rows.
@@ -205,12 +207,24 @@ class FeatureExtractor:
     results = list(self.extract(rows))
     return results[0] if is_single else results
 
-  def _pack(self, index: int, text: Any) -> base.ModelInput:
-    # "" as second text is none.
-    texts = inputs_lib.texts_by_name(index, text, _NAMES)
-    tokenize = self._task.tokenizer.tokenize_to_ids
-    ids = [tokenize(texts.get(name, "")) for name in _NAMES]
-    return self._task.pack(*ids)
+  def _answer(
+    self,
+    rows: Iterable[base.Inputs],
+    names: Sequence[str],
+    answer: Callable[[base.Inputs, list[np.ndarray]], T],
+    block_size: int = batches.BLOCK_SIZE,
+  ) -> Iterator[T]:
+    """Yields the answers of rows to the outputs with these names, [K, F, D]."""
+
+    def compute(sequences: Sequence[base.ModelInput]) -> np.ndarray:
+      for sequence in sequences:
+        self._counts.add_ids(sequence.input_ids)
+      outputs = self._function(base.batch(sequences), names)
+      return np.stack([outputs[name] for name in names], axis=1)
+
+    return batches.answer_rows(
+      rows, compute, answer, lambda length: self.config.batch_size, block_size
+    )
 
 
 def parse_line(line: str) -> Text:
@@ -224,7 +238,7 @@ def parse_line(line: str) -> Text:
 
 
 def extract_file(
-  config: configs.ExtractionConfig,
+  config: ExtractionConfig,
   input_file: str,
   output_file: str,
   output_format: str = "jsonl",
@@ -292,7 +306,7 @@ def extract_file(
 
 
 def _by_layer(
-  config: configs.ExtractionConfig, vectors: Iterable[list]
+  config: ExtractionConfig, vectors: Iterable[list]
 ) -> list[dict[str, Any]]:
   pairs = zip(config.layers, vectors)
   return [{"index": index, "values": values} for index, values in pairs]

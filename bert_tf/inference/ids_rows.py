@@ -5,8 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bert_tf.export import saved_models
-from bert_tf.inference import loaded_model
+from bert_tf.inference import ids_functions
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Answer, Row
 
@@ -42,8 +41,7 @@ class IdsRows:
 
   width = None
 
-  def __init__(self, model: loaded_model.LoadedModel) -> None:
-    function = model.functions[saved_models.IDS]
+  def __init__(self, function: ids_functions.IdsFunction) -> None:
     names = function.inputs.keys()
     self.fields = tuple(n for n in base.ModelInput._fields if n in names)
     self.num_required = len(self.fields)

@@ -3,19 +3,23 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_tf import checkpoints
+from bert_tf.checkpoints import is_saved_model
 from bert_tf.data import unknown_pieces
-from bert_tf.export import config as configs
-from bert_tf.export import saved_models
-from bert_tf.inference import feature_extraction, ids_rows, loaded_model
+from bert_tf.files import paths
+from bert_tf.inference import batches, ids_functions, ids_rows
 from bert_tf.inference import inputs as inputs_lib
-from bert_tf.model_folder import weights as weights_lib
+from bert_tf.inference.config import ModelConfig
+from bert_tf.inference.feature_extraction import FeatureExtractor
+from bert_tf.kernels import backend
+from bert_tf.model_config import BertConfig
+from bert_tf.model_folder import run_info
 from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.model_folder.weights import find_weights
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row
 
@@ -45,8 +49,14 @@ class Predictor:
   Attributes:
     tasks: what turns texts into answers, by name: "text", for words also
       "plain_text"; {} if the model has no vocabulary.
-    functions, info, version, bert_config, vocab_file, num_parameters: as in
-      LoadedModel.
+    functions: the model's functions on ids by name, "ids" and if available
+      "attention"; see ids_functions.IdsFunction.
+    info: what a run.json says about the model with the user's settings, a
+      RunInfo; None without one.
+    bert_config: the sizes; None for a SavedModel without them.
+    vocab_file: the vocabulary; None without one.
+    version: the name of the model's folder if it is a number, else 1.
+    num_parameters: the number of weights.
 
   Raises:
     ValueError: if `source` has no model, its files do not match, or a setting
@@ -66,44 +76,53 @@ class Predictor:
 
   def __init__(
     self,
-    source: str | configs.ModelConfig,
+    source: str | ModelConfig,
     *,
     max_batch_size: int = 32,
     **settings: Any,
   ) -> None:
     if max_batch_size < 1:
       raise ValueError(f"max_batch_size {max_batch_size} must be at least 1.")
+    backend.check_tensorflow()
+    self.max_batch_size = max_batch_size
     if isinstance(source, str):
-      source = configs.ModelConfig(init_checkpoint=source, **settings)
-    else:
-      source = dataclasses.replace(source, **settings)
-    weights = weights_lib.find_weights(source.init_checkpoint)
-    if checkpoints.is_saved_model(weights):
-      source = dataclasses.replace(source, init_checkpoint=weights)
-      model = loaded_model.load(source)
-    else:
-      model = loaded_model.build(source)
-    self._model = model
+      source = ModelConfig(init_checkpoint=source)
+    config = dataclasses.replace(source, **settings)
+    weights = find_weights(config.init_checkpoint)
+    name = os.path.basename(os.path.abspath(weights))
+    self.version = int(name) if name.isdecimal() else 1
+    self.info: run_info.RunInfo | None = None
+    self.bert_config: BertConfig | None = None
+    self.vocab_file: str | None = None
     self.tasks: dict[str, base.Task[Any]] = {}
     self._counts: unknown_pieces.PieceCounts | None = None
-    if model.info is not None and model.tokenizer is not None:
-      task = base.open_task(
-        model.info.task, model.tokenizer, model.info.settings, model.info.labels
+    self.functions: Mapping[str, ids_functions.IdsFunction]
+    if is_saved_model(weights):
+      self.functions, self.num_parameters = ids_functions.load_functions(
+        weights
       )
-      self.tasks = {saved_models.TEXT: task, **task.variants()}
-      self._counts = unknown_pieces.PieceCounts(model.tokenizer, "the texts")
-    self.functions = model.functions
-    self.info = model.info
-    self.version = model.version
-    self.bert_config = model.bert_config
+      files = (run_info.RUN_FILE, run_info.CONFIG_FILE)
+      if not all(paths.exists(os.path.join(weights, file)) for file in files):
+        return  # It takes only ids.
+    model = config.open()
+    if not is_saved_model(weights):
+      self.functions, self.num_parameters = ids_functions.make_functions(model)
+    elif model.saved and config.task not in (None, model.saved.task):
+      raise ValueError(f"{weights} is a SavedModel of {model.saved.task}.")
+    self.info, self.bert_config = model.info, model.config
     self.vocab_file = model.vocab_file
-    self.num_parameters = model.num_parameters
-    self.max_batch_size = max_batch_size
+    if model.tokenizer is not None:
+      info = model.info
+      task = base.open_task(
+        info.task, model.tokenizer, info.settings, info.labels
+      )
+      self.tasks = {ids_functions.TEXT: task, **task.variants()}
+      self._counts = unknown_pieces.PieceCounts(model.tokenizer, "the texts")
 
   @functools.cached_property
   def ids_reader(self) -> ids_rows.IdsRows:
     """Answers rows of word-piece ids."""
-    return ids_rows.IdsRows(self._model)
+    return ids_rows.IdsRows(self.functions[ids_functions.IDS])
 
   def predict(self, inputs: Any) -> Any:
     """Returns the answer for a row, or a list of answers for several.
@@ -128,30 +147,14 @@ class Predictor:
     to_texts = inputs_lib.texts_by_name
     texts = [to_texts(i, row, names, num) for i, row in enumerate(rows)]
     task.check(texts)
-    prepared = [self.preprocess(task, i, row) for i, row in enumerate(texts)]
-    places = [
-      (row, number)
-      for row, each in enumerate(prepared)
-      for number in range(len(each.sequences))
-    ]
-    # A batch is as wide as its longest input.
-    places.sort(key=lambda p: len(prepared[p[0]].sequences[p[1]].input_ids))
-    outputs: list[dict[int, base.Outputs]] = [{} for _ in rows]
-    answers: list[Any] = [
-      None if each.sequences else task.postprocess(each, [])
-      for each in prepared
-    ]
-    for first in range(0, len(places), self.max_batch_size):
-      batch = places[first : first + self.max_batch_size]
-      computed = self.compute(
-        [prepared[row].sequences[number] for row, number in batch], task
+    answers = list(
+      batches.answer_rows(
+        (self.preprocess(task, i, row) for i, row in enumerate(texts)),
+        lambda sequences: self.compute(sequences, task),
+        task.postprocess,
+        lambda length: self.max_batch_size,
       )
-      for (row, number), output in zip(batch, computed):
-        outputs[row][number] = output
-        if len(outputs[row]) == len(prepared[row].sequences):
-          known = [outputs[row][i] for i in range(len(outputs[row]))]
-          answers[row] = task.postprocess(prepared[row], known)
-          outputs[row] = {}  # Frees the memory.
+    )
     return answers[0] if is_single else answers
 
   def preprocess(
@@ -173,7 +176,7 @@ class Predictor:
       raise ValueError(
         "the model takes no texts, as its folder lacks vocab.txt or run.json."
       )
-    return self.tasks[saved_models.TEXT]
+    return self.tasks[ids_functions.TEXT]
 
   def compute(
     self, sequences: Sequence[base.ModelInput], reader: ids_rows.RowReader
@@ -183,8 +186,10 @@ class Predictor:
     Raises:
       ValueError: if the model rejects an input.
     """
-    function = self.functions[saved_models.IDS]
-    arrays = base.batch(sequences, reader.width)
+    function = self.functions[ids_functions.IDS]
+    # A row of ids may be empty, but the pooled output needs a position.
+    lengths = [len(sequence.input_ids) for sequence in sequences]
+    arrays = base.batch(sequences, reader.width or max(1, *lengths))
     if "masked_lm_positions" in function.inputs:
       arrays.setdefault(
         "masked_lm_positions", np.zeros((len(sequences), 0), np.int32)
@@ -200,7 +205,7 @@ class Predictor:
 
     Raises ValueError if the model has no head or was exported without it.
     """
-    if saved_models.ATTENTION not in self.functions:
+    if ids_functions.ATTENTION not in self.functions:
       raise ValueError(
         "this model has no attention function; give the checkpoint of a model "
         "with a head, or export it with `attention`."
@@ -209,7 +214,7 @@ class Predictor:
     packed = task.pack(
       task.tokenize(text), None if text_b is None else task.tokenize(text_b)
     )
-    function = self.functions[saved_models.ATTENTION]
+    function = self.functions[ids_functions.ATTENTION]
     [probabilities] = function(base.batch([packed]))["attention"]
     tokens = task.tokenizer.convert_ids_to_tokens(packed.input_ids)
     return Attention(tuple(tokens), probabilities)
@@ -217,7 +222,7 @@ class Predictor:
 
 def load(
   folder: str | os.PathLike[str],
-) -> Predictor | feature_extraction.FeatureExtractor:
+) -> Predictor | FeatureExtractor:
   """Loads the model in a folder for predictions.
 
   The folder may hold a released model, a run or its best/, a converted model, a
@@ -239,7 +244,6 @@ def load(
   """
   path = os.fspath(folder)
   files = ModelFolder.open(path)
-  is_saved_model = checkpoints.is_saved_model(str(files.weights))
-  if is_saved_model or files.trained_tasks:
+  if is_saved_model(str(files.weights)) or files.trained_tasks:
     return Predictor(path)
-  return feature_extraction.FeatureExtractor(path)
+  return FeatureExtractor(path)

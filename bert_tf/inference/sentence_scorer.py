@@ -6,7 +6,6 @@ that the model gives the piece when only this piece is masked (Salazar et al.
 """
 
 import dataclasses
-import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,16 +16,12 @@ import tensorflow as tf
 
 from bert_tf import heads, tokenization
 from bert_tf.data import masking, unknown_pieces
-from bert_tf.inference import config as configs
+from bert_tf.inference import batches, ids_functions
 from bert_tf.inference import inputs as inputs_lib
+from bert_tf.inference.config import ScoringConfig
 from bert_tf.kernels import backend
-from bert_tf.layers import layer_norm
+from bert_tf.modeling import Tensor
 from bert_tf.tasks import base
-from bert_tf.training import progress
-
-# Number of texts to sort by length at a time. A larger number needs more memory
-# for scores and saves little more padding.
-_SORTED_TEXTS = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,29 +62,37 @@ class SentenceScorer:
     >>> best = max(scores, key=lambda score: score.score)
   """
 
-  def __init__(
-    self, config: configs.ScoringConfig | str, **settings: Any
-  ) -> None:
+  def __init__(self, config: ScoringConfig | str, **settings: Any) -> None:
     backend.check_tensorflow()
     if isinstance(config, str | os.PathLike):
-      config = configs.ScoringConfig(init_checkpoint=os.fspath(config))
+      config = ScoringConfig(init_checkpoint=os.fspath(config))
     self.config = config = dataclasses.replace(config, **settings)
     files = config.open(do_lower_case=config.do_lower_case)
     bert_config = files.config
     bert_config.check_bidirectional(files.config_file)
     masking.check_special_tokens(files.vocab, files.needed_vocab())
     self._tokenizer = files.make_tokenizer(files.case)
-    self._mask_id = self._tokenizer.vocab[tokenization.MASK]
+    mask_id = self._tokenizer.vocab[tokenization.MASK]
     self._counts = unknown_pieces.PieceCounts(self._tokenizer, "the texts")
     # [CLS] and [SEP] take two positions.
     self.max_tokens = bert_config.max_position_embeddings - 2
-    self._model = heads.PretrainingModel(bert_config.without_random_values())
-    files.load(self._model, required="cls/predictions")
-    matrix = tf.TensorSpec([None, None], tf.int32)
-    column = tf.TensorSpec([None, 1], tf.int32)
-    self._compute = tf.function(
-      self._log_probs_of_ids, [matrix, matrix, column, column]
-    )
+    model = files.load_model(heads.PretrainingModel, "cls/predictions")
+
+    def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
+      # The word pieces at the positions are hidden, and their log probabilities
+      # returned.
+      ids, positions = features["input_ids"], features["masked_lm_positions"]
+      rows = tf.range(tf.shape(ids)[0])[:, None]
+      indices = tf.stack([rows, positions], axis=-1)  # [B, 1, 2]
+      masks = tf.fill(tf.shape(positions), mask_id)
+      hidden = tf.tensor_scatter_nd_update(ids, indices, masks)
+      logits, _ = model({**features, "input_ids": hidden})
+      log_probs = tf.nn.log_softmax(logits[:, 0])  # [B, vocab_size]
+      targets = tf.gather_nd(ids, indices)  # [B, 1]
+      return {"log_probs": tf.gather(log_probs, targets[:, 0], batch_dims=1)}
+
+    names = (*ids_functions.ID_NAMES, "masked_lm_positions")
+    self._function = ids_functions.KerasFunction(compute, bert_config, names)
 
   def predict(self, inputs: Any) -> Any:
     """Returns the SentenceScore of a text, or a list of them for several texts.
@@ -121,74 +124,25 @@ class SentenceScorer:
 
   def score(self, texts: Sequence[Sequence[str]]) -> Iterator[SentenceScore]:
     """Yields the scores of texts, each given as word pieces that fit."""
-    for first in range(0, len(texts), _SORTED_TEXTS):
-      block = texts[first : first + _SORTED_TEXTS]
-      for tokens, log_probs in zip(block, self._log_probs(block)):
-        yield SentenceScore(tuple(tokens), log_probs)
+    return batches.answer_rows(
+      map(self._mask_each_piece, texts),
+      lambda sequences: self._function(base.batch(sequences))["log_probs"],
+      lambda inputs, outputs: SentenceScore(inputs.state, np.array(outputs)),
+      lambda length: max(1, self.config.batch_tokens // length),
+      label="scoring",
+    )
 
-  def _log_probs_of_ids(
-    self,
-    input_ids: tf.Tensor,
-    input_mask: tf.Tensor,
-    positions: tf.Tensor,
-    targets: tf.Tensor,
-  ) -> tf.Tensor:
-    """Returns the log probabilities of the ids that masks replaced.
-
-    It takes input_ids with masks and input_mask, int32 [B, F], the positions of
-    the masks and the original ids there, int32 [B, 1]; returns float32 [B].
-    """
-    inputs = {
-      "input_ids": input_ids,
-      "input_mask": input_mask,
-      "masked_lm_positions": positions,
-    }
-    with layer_norm.fused():
-      logits, _ = self._model(inputs)
-    log_probs = tf.nn.log_softmax(logits[:, 0])  # [B, vocab_size]
-    return tf.gather(log_probs, targets[:, 0], batch_dims=1)
-
-  def _log_probs(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
-    log_probs = [np.empty(len(tokens), np.float32) for tokens in texts]
-    ids = [
-      self._tokenizer.convert_tokens_to_ids(
-        [tokenization.CLS, *tokens, tokenization.SEP]
-      )
-      for tokens in texts
+  def _mask_each_piece(self, tokens: Sequence[str]) -> base.Inputs:
+    ids = self._tokenizer.convert_tokens_to_ids(
+      [tokenization.CLS, *tokens, tokenization.SEP]
+    )
+    self._counts.add_ids(ids)
+    sequence = base.model_input(ids, len(ids))
+    copies = [
+      sequence._replace(masked_lm_positions=[position])
+      for position in range(1, len(ids) - 1)
     ]
-    self._counts.add_ids(itertools.chain.from_iterable(ids))
-    batches = list(_batches([*map(len, ids)], self.config.batch_tokens))
-    for batch in progress.track(batches, "scoring", "batch", len(batches)):
-      rows = [(ids[text], [position]) for text, position in batch]
-      arrays = base.batch(
-        [base.model_input(row, len(row), place) for row, place in rows]
-      )
-      positions = arrays["masked_lm_positions"]
-      targets = np.take_along_axis(arrays["input_ids"], positions, axis=1)
-      np.put_along_axis(arrays["input_ids"], positions, self._mask_id, axis=1)
-      computed = self._compute(
-        arrays["input_ids"], arrays["input_mask"], positions, targets
-      ).numpy()
-      for (text, position), log_prob in zip(batch, computed):
-        log_probs[text][position - 1] = log_prob  # [CLS] is at position 0.
-    return log_probs
-
-
-def _batches(
-  lengths: Sequence[int], batch_tokens: int
-) -> Iterator[list[tuple[int, int]]]:
-  """Yields batches of rows, each an index of a text and the position to mask.
-
-  Long texts come first, so that the rows of a batch have similar lengths and
-  the first batch needs the most memory.
-  """
-  order = sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True)
-  copies = ((i, piece) for i in order for piece in range(1, lengths[i] - 1))
-  first = next(copies, None)
-  while first:
-    num_rows = max(1, batch_tokens // lengths[first[0]])
-    yield [first, *itertools.islice(copies, num_rows - 1)]
-    first = next(copies, None)
+    return base.Inputs(copies, state=tuple(tokens))
 
 
 def pseudo_perplexity(scores: Iterable[SentenceScore]) -> float:

@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bert_tf import checkpoints, settings
-from bert_tf.export import config as export_config
 from bert_tf.files import messages
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
+from bert_tf.inference.config import ModelConfig
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, fine_tuning, masked_lm, registry
 from bert_tf.tasks import config as config_lib
@@ -133,9 +133,7 @@ class TaskModel(abc.ABC):
   def _load(
     self, source: str, values: Mapping[str, Any]
   ) -> predictor.Predictor:
-    config = export_config.ModelConfig(
-      init_checkpoint=source, task=self._task.name
-    )
+    config = ModelConfig(init_checkpoint=source, task=self._task.name)
     return predictor.Predictor(settings.replace_values(config, values))
 
   def _check_names(self, names: Mapping[str, Any]) -> None:
@@ -145,7 +143,7 @@ class TaskModel(abc.ABC):
       raise TypeError(f"{type(self).__name__} has no setting {name!r}.{hint}")
 
   def _known_settings(self) -> set[str]:
-    return {*settings.values(export_config.ModelConfig(init_checkpoint=""))}
+    return {*settings.values(ModelConfig(init_checkpoint=""))}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,6 +25,7 @@ from bert_tf import (
 from bert_tf.checkpoints import is_saved_model
 from bert_tf.files import json_files, paths
 from bert_tf.formats import hugging_face, tokenizer_files
+from bert_tf.heads import HeadModel
 from bert_tf.model_config import BertConfig
 from bert_tf.model_folder import letter_case, run_info, weights
 from bert_tf.tasks import registry
@@ -355,6 +356,22 @@ class ModelFolder:
     return tokenization.FullTokenizer(
       path, lower, case.strip_accents, vocab=self.vocab
     )
+
+  def load_model(
+    self, model_class: type[HeadModel] | None, required: str = ""
+  ) -> keras.Model:
+    """Returns a Keras model of a class, for None a BertModel, with the weights.
+
+    Raises:
+      ValueError: as `load`, and if the class has labels that are not known.
+    """
+    spec = registry.TASKS[model_class.task] if model_class else registry.ENCODER
+    labels = self.labels if spec.label_defaults else None
+    num_outputs = labels.num_outputs if labels else 0
+    config = self.config.without_random_values()
+    model = heads.build_model(model_class, config, num_outputs)
+    self.load(model, required)
+    return model
 
   def load(
     self, model: keras.Model, required: str = "bert/", prefix: str = ""

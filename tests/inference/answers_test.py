@@ -288,7 +288,7 @@ def test_rows_of_ids_return_what_the_model_does(tmp_path):
   )
   with pytest.raises(ValueError, match="differ in length"):
     list(reader.preprocess([{**row, "segment_ids": [0]}]))
-  with pytest.raises(ValueError, match="out of range"):
+  with pytest.raises(ValueError, match="9999, which is not in 0 to"):
     [bad] = reader.preprocess([{**row, "input_ids": [9999] * 4}])
     model.compute(bad.sequences, reader)
 

@@ -86,14 +86,6 @@ def test_scores_are_those_of_one_copy_at_a_time(expected, batch_tokens):
   )
 
 
-def test_texts_in_several_sorted_blocks_keep_their_order(scorer, monkeypatch):
-  whole = scorer.predict(TEXTS)
-  monkeypatch.setattr(sentence_scorer, "_SORTED_TEXTS", 2)
-  for ours, theirs in zip(scorer.predict(TEXTS), whole, strict=True):
-    assert ours.tokens == theirs.tokens
-    np.testing.assert_allclose(ours.log_probs, theirs.log_probs, atol=1e-5)
-
-
 @pytest.mark.parametrize(
   "texts,message",
   [

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.inference import loaded_model, predictor
+from bert_tf.inference import predictor
 from bert_tf.model_folder import run_info
 from tests.server import browser
 from tests.support import fake_model, run_infos, serving_client, tiny_models
@@ -42,8 +42,8 @@ def classifier(*tokens):
   # In the last layer all tokens attend to the first.
   heads[1, :, :, 0] = 1.0
   specs = {"attention": tf.TensorSpec([None, 2, 3, None, None], tf.float32)}
-  served.functions["attention"] = loaded_model.Function(
-    served.functions["ids"].inputs, lambda **_: {}, lambda: specs
+  served.functions["attention"] = fake_model.FakeFunction(
+    served.functions["ids"].inputs, specs
   )
   served.attention = lambda text, text_b=None: predictor.Attention(
     tokens, heads

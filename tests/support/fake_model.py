@@ -1,13 +1,11 @@
 """Served models whose answers are known, computed without TensorFlow."""
 
 import threading
-import types
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export import saved_models
-from bert_tf.inference import ids_rows, loaded_model, predictor
+from bert_tf.inference import ids_functions, ids_rows, predictor
 from bert_tf.tasks import base
 from tests.support import run_infos, tiny_models
 
@@ -81,6 +79,17 @@ class Vectors(Echo):
     }
 
 
+class FakeFunction(ids_functions.IdsFunction):
+  """Describes a function that is not called."""
+
+  def __init__(self, inputs, outputs):
+    super().__init__(inputs, None)
+    self.outputs = outputs
+
+  def _compute(self, arrays):
+    raise NotImplementedError
+
+
 class FakeModel:
   """Has the interface of Predictor; by default it answers as Echo does.
 
@@ -100,7 +109,7 @@ class FakeModel:
   _counts = None
 
   def __init__(self, **named):
-    self.tasks = named or {saved_models.TEXT: Echo()}
+    self.tasks = named or {ids_functions.TEXT: Echo()}
     self.calls = []
     self.begun = threading.Event()
     self.gate = threading.Event()
@@ -110,12 +119,8 @@ class FakeModel:
       for name in ("input_ids", "input_mask", "segment_ids")
     }
     outputs = {"sum": tf.TensorSpec([None], tf.int32)}
-    self.functions = {
-      "ids": loaded_model.Function(specs, lambda **_: {}, lambda: outputs)
-    }
-    self.ids_reader = ids_rows.IdsRows(
-      types.SimpleNamespace(functions=self.functions)
-    )
+    self.functions = {"ids": FakeFunction(specs, outputs)}
+    self.ids_reader = ids_rows.IdsRows(self.functions["ids"])
 
   def compute(self, inputs, reader):
     if reader is self.ids_reader:

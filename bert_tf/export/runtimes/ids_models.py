@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import checkpoint_names, checkpoints
-from bert_tf.export import saved_models
+from bert_tf.inference import ids_functions
 
 # Number of choices of a random multiple-choice input.
 _NUM_CHOICES = 3
@@ -20,7 +20,7 @@ class IdsModel:
 
   Attributes:
     folder: path of the SavedModel.
-    function: the function; its inputs are keyword arguments.
+    run: the function.
     input_signature: its int32 inputs, in the order of ID_NAMES, then others.
 
   Raises:
@@ -33,20 +33,13 @@ class IdsModel:
       raise ValueError(f"{folder} has no saved_model.pb; give a SavedModel.")
     self.folder = folder
     self._shapes = checkpoints.CheckpointReader(folder).shapes
-    self._model = saved_models.load(folder)  # Keeps the variables alive.
-    self.function = self._model.signatures[saved_models.IDS]
-    specs = self.function.structured_input_signature[1]
-    first = saved_models.ID_NAMES
+    self.run = ids_functions.load_functions(folder)[0][ids_functions.IDS]
+    specs = self.run.inputs
+    first = ids_functions.ID_NAMES
     self.input_signature = [
       tf.TensorSpec(specs[name].shape, specs[name].dtype, name)
       for name in (*first, *sorted(specs.keys() - set(first)))
     ]
-
-  def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
-    """Calls the function and returns its outputs by name."""
-    tensors = {name: tf.constant(value) for name, value in inputs.items()}
-    outputs = self.function(**tensors)
-    return {name: output.numpy() for name, output in outputs.items()}
 
   def sample(self, batch_size: int, length: int) -> dict[str, np.ndarray]:
     """Returns inputs [batch_size, at most length], equal in each call."""

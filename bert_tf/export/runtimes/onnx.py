@@ -43,7 +43,7 @@ def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
 
   @tf.function(input_signature=signature, autograph=False)
   def by_position(*values: tf.Tensor) -> Mapping[str, tf.Tensor]:
-    return model.function(**dict(zip(names, values)))
+    return model.run.signature(**dict(zip(names, values)))
 
   # tf2onnx logs each step, and warns of differences that conversion.py checks.
   logging.getLogger("tf2onnx").setLevel(logging.ERROR)
