@@ -562,7 +562,7 @@ class MultipleChoiceModel(HeadModel):
     }
 
 
-def list_model_classes(task: str | None = None) -> list[type[HeadModel]]:
+def list_models(task: str | None = None) -> list[type[HeadModel]]:
   """Returns the models of the tasks, that of `task` first.
 
   Of several models whose variables have the same names, it returns that of
@@ -576,7 +576,7 @@ def list_model_classes(task: str | None = None) -> list[type[HeadModel]]:
   return list(by_names.values())
 
 
-def find_model_class(
+def find_model(
   names: Collection[str], task: str | None = None
 ) -> type[HeadModel] | None:
   """Returns the model for a checkpoint's head, None for BertModel itself.
@@ -584,15 +584,13 @@ def find_model_class(
   Args:
     names: names of the checkpoint's variables.
     task: the task that the files beside the checkpoint name. Only it tells a
-      TokenModel from a ClassifierModel; see `list_model_classes`.
+      TokenModel from a ClassifierModel; see `list_models`.
 
   Raises:
     ValueError: if the checkpoint has the heads of several tasks.
   """
   models = [
-    model
-    for model in list_model_classes(task)
-    if not model.missing_variables(names)
+    model for model in list_models(task) if not model.missing_variables(names)
   ]
   if len(models) > 1 and models[0].task != task:
     tasks = ", ".join(model.task for model in models)

@@ -61,12 +61,12 @@ def test_heads_name_the_variables_of_their_models(kind):
   assert named == {
     name: shape for name, shape in result.items() if name[:5] != "bert/"
   }
-  assert heads.find_model_class(result, kind.task) is kind
+  assert heads.find_model(result, kind.task) is kind
 
 
 def test_a_checkpoint_without_a_whole_head_is_an_encoders():
   names = ["bert/pooler/dense/kernel", "cls/predictions/output_bias"]
-  assert heads.find_model_class(names) is None
+  assert heads.find_model(names) is None
   assert isinstance(
     heads.build_model(None, modeling.BertConfig(7, 4, 1, 2, 6), 0),
     modeling.BertModel,
@@ -76,7 +76,7 @@ def test_a_checkpoint_without_a_whole_head_is_an_encoders():
 def test_heads_of_several_tasks_are_named():
   names = ["choice_weights", *heads.SPAN.shapes]
   with pytest.raises(ValueError, match="squad, swag"):
-    heads.find_model_class(names)
+    heads.find_model(names)
 
 
 def test_logits_losses_and_probabilities_are_the_originals(tiny):

@@ -82,7 +82,7 @@ def _find_heads(
     return (heads.CHOICES,)
   if num_at_root:
     task = run.task if run else None
-    kind = heads.find_model_class(heads.TEXT_LABELS.shapes, task)
+    kind = heads.find_model(heads.TEXT_LABELS.shapes, task)
     return kind.heads if kind else ()
   # The other heads have the original's scopes.
   scopes = {name.rpartition("/vars/")[0] for name in shapes}

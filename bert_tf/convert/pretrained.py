@@ -88,7 +88,7 @@ def find_heads(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
   """
   return tuple(
     head
-    for model in heads.list_model_classes(task)
+    for model in heads.list_models(task)
     for head in model.heads
     if any(name in head.shapes for name in names)
   )

@@ -237,7 +237,7 @@ def _infer_task(files: model_folder.ModelFolder) -> str:
   if run and not _model(run.task):
     return run.task
   try:
-    model = heads.find_model_class(names, run.task if run else None)
+    model = heads.find_model(names, run.task if run else None)
   except ValueError as error:
     raise ValueError(
       f"{files.reader.path}: {error} Set `task` to one."
@@ -256,7 +256,7 @@ def _check_head(files: model_folder.ModelFolder, task: str) -> None:
   model = _model(task)
   missing = model.missing_variables(names) if model else []
   if missing:
-    models = heads.list_model_classes(files.run.task if files.run else None)
+    models = heads.list_models(files.run.task if files.run else None)
     tasks = [m.task for m in models if not m.missing_variables(names)]
     raise ValueError(
       f"{reader.path} has no head for {task}: it lacks {missing[0]}. It has "

@@ -239,8 +239,6 @@ def load(
   if checkpoints.is_saved_model(weights):
     return Predictor(weights)
   names = checkpoints.CheckpointReader(weights).shapes
-  if all(
-    model.missing_variables(names) for model in heads.list_model_classes()
-  ):
+  if all(model.missing_variables(names) for model in heads.list_models()):
     return feature_extraction.FeatureExtractor(path)
   return Predictor(path)
