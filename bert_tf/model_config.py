@@ -159,14 +159,6 @@ class BertConfig:
         f"{self.max_position_embeddings} of {config_file}."
       )
 
-  def check_segments(self, num_segments: int, config_file: str) -> None:
-    """Raises ValueError if inputs have more segments than the model."""
-    if num_segments > self.type_vocab_size:
-      raise ValueError(
-        f"the inputs have {num_segments} segments, as pairs have, but "
-        f"type_vocab_size of {config_file} is {self.type_vocab_size}."
-      )
-
   def check_vocab(
     self, num_tokens: int, vocab_file: str, config_file: str
   ) -> None:

@@ -138,9 +138,8 @@ def report(config: BertConfig, batch: BatchSizes) -> Iterator[str]:
     width = max(len(f"{row.value:,}") for row in rows)
     yield f"{title}:"
     for name, formula, value in rows:
-      yield f"  {value:>{width},}  {name}" + (
-        f"  ({formula})" if formula else ""
-      )
+      suffix = f"  ({formula})" if formula else ""
+      yield f"  {value:>{width},}  {name}{suffix}"
   num_weights = sums["encoder"] + sums["heads"]
   yield f"Parameters in all: {num_weights:,}"
   yield f"A training step takes {3 * sums['forward']:.3g} operations."

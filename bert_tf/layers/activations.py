@@ -102,17 +102,12 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor] | None] = {
 }
 
 
-def get_activation(
-  name: str | Callable[[Tensor], Tensor] | None,
-) -> Callable[[Tensor], Tensor] | None:
-  """The activation for a name in a config; None for linear.
+def get_activation(name: str) -> Callable[[Tensor], Tensor] | None:
+  """Returns the activation for a name in a config; None for linear.
 
-  Returns a function unchanged, as the original does. Raises ValueError for an
-  unknown name.
+  Raises ValueError for an unknown name.
   """
-  if callable(name):
-    return name
-  key = (name or "").lower()
+  key = name.lower()
   if key not in _ACTIVATIONS:
     raise ValueError(
       f"unknown hidden_act {name!r}; use gelu, gelu_erf, relu, tanh or linear."

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf import model_inputs
 from bert_tf.data import (
   input_pipeline,
   padding,
@@ -117,9 +118,7 @@ def encode(
       num_cut += is_cut
       for record in row_records:
         counts.add_ids(record["input_ids"].ravel().tolist())
-        setup.bert_config.check_segments(
-          1 + int(record["segment_ids"].max()), setup.config.bert_config_file
-        )
+        model_inputs.check_values(record, setup.bert_config)
         writer.write(_serialize(record))
     return num_cut
 
