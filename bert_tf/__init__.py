@@ -1,5 +1,6 @@
 """BERT on TensorFlow 2 and Keras 3."""
 
+import ast
 import importlib
 import os
 import sys
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
   from bert_tf.inference.task_models import QuestionAnswerer as QuestionAnswerer
   from bert_tf.model_config import BertConfig as BertConfig
   from bert_tf.modeling import BertModel as BertModel
-  from bert_tf.tasks.classification.examples import (
-    InputExample as InputExample,
-  )
   from bert_tf.tasks.classification.processors import (
     DataProcessor as DataProcessor,
+  )
+  from bert_tf.tasks.classification.processors import (
+    InputExample as InputExample,
   )
   from bert_tf.tokenization import FullTokenizer as FullTokenizer
 
@@ -61,34 +62,23 @@ if "xla_gpu_enable_cublaslt" not in _flags and _flags[:2] in ("", "--"):
   _flags = f"{_flags} --xla_gpu_enable_cublaslt=true".strip()
   os.environ["XLA_FLAGS"] = _flags
 
-# Modules of the public names, which are imported when a name is first used,
-# because they import TensorFlow. Type checkers and editors read the imports
-# above, which a test compares.
-_MODULES = {
-  "BertConfig": "model_config",
-  "BertModel": "modeling",
-  "BertTokenizer": "export.text",
-  "Classifier": "inference.task_models",
-  "ClassifierModel": "heads",
-  "DataProcessor": "tasks.classification.processors",
-  "EntityRecognizer": "inference.task_models",
-  "ExtractionConfig": "inference.config",
-  "FeatureExtractor": "inference.feature_extraction",
-  "FullTokenizer": "tokenization",
-  "InputExample": "tasks.classification.examples",
-  "MaskFiller": "inference.task_models",
-  "MultipleChoice": "inference.task_models",
-  "MultipleChoiceModel": "heads",
-  "Predictor": "inference.predictor",
-  "PretrainingModel": "heads",
-  "QuestionAnswerer": "inference.task_models",
-  "ScoringConfig": "inference.config",
-  "SentenceScorer": "inference.sentence_scorer",
-  "SpanModel": "heads",
-  "TokenModel": "heads",
-  "download": "hub.download",
-  "load": "inference.predictor",
-}
+
+def _read_modules() -> dict[str, str]:
+  """Returns the module of each public name, as the imports above say."""
+  with open(__file__, encoding="utf-8") as file:
+    tree = ast.parse(file.read())
+  imports = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
+  return {
+    alias.name: str(each.module).removeprefix(f"{__name__}.")
+    for each in imports
+    for alias in each.names
+    if alias.name == alias.asname
+  }
+
+
+# Type checkers and editors read the imports above. At run time, a module is
+# imported when a name is first used, because it imports TensorFlow.
+_MODULES = _read_modules()
 
 __all__ = [*_MODULES, "__version__"]
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import keras
 
 from bert_tf import names as names_lib
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.layers import lora, mixed_precision
 
 GLOBAL_STEP = "global_step"
@@ -98,7 +98,7 @@ def check_is_bert(path: str, names: Collection[str]) -> None:
   tops = sorted({"/".join(name.split("/")[:2]) for name in names})
   raise ValueError(
     f"{path} does not hold a BERT: it has no {WORD_EMBEDDINGS}, but "
-    f"{errors.join_names(tops, _MAX_NAMED)}."
+    f"{messages.join_names(tops, _MAX_NAMED)}."
   )
 
 
@@ -114,7 +114,7 @@ def check_fits(
   if missing:
     if any(n.startswith("bert/") for n in missing):
       check_is_bert(path, names)
-    faults.append(f"it lacks {errors.join_names(missing, _MAX_NAMED)}")
+    faults.append(f"it lacks {messages.join_names(missing, _MAX_NAMED)}")
     if extra := unused(names, variables):
       faults.append(f"the model lacks {extra}")
   differing = [
@@ -132,4 +132,4 @@ def check_fits(
 def unused(names: Iterable[str], model_names: Collection[str]) -> str:
   """Names the encoder's variables that the model lacks; "" for none."""
   encoder = (name for name in names if name.startswith("bert/"))
-  return errors.join_names(sorted({*encoder} - {*model_names}), _MAX_NAMED)
+  return messages.join_names(sorted({*encoder} - {*model_names}), _MAX_NAMED)

@@ -18,7 +18,7 @@ from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import checkpoint_names, distribution
-from bert_tf.files import atomic, errors, paths
+from bert_tf.files import atomic, errors, messages, paths
 from bert_tf.formats import hugging_face
 from bert_tf.layers import lora
 
@@ -89,7 +89,7 @@ class CheckpointReader:
     names = checkpoint_names.original_names(keys)
     renamed = [f"{o} is read as {n}" for n, o in names.items() if n != o]
     if renamed:
-      logging.info("%s: %s.", self.path, errors.join_names(renamed, 1))
+      logging.info("%s: %s.", self.path, messages.join_names(renamed, 1))
     self._keys = {new: keys[name] for new, name in names.items()}
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
 

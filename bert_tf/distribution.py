@@ -19,11 +19,11 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import names
-from bert_tf.files import errors
+from bert_tf.files import errors, messages
 
 # Task types of TF_CONFIG that train. The chief is task 0 of the first of these
 # types in the cluster.
-_WORKER_KINDS = ("chief", "worker")
+_WORKER_TYPES = ("chief", "worker")
 
 
 class WorkerLostError(OSError):
@@ -31,7 +31,7 @@ class WorkerLostError(OSError):
 
 
 def create_strategy(
-  kind: str = names.AUTO,
+  distribution: str = names.AUTO,
   tpu_name: str | None = None,
   tpu_zone: str | None = None,
   gcp_project: str | None = None,
@@ -39,21 +39,21 @@ def create_strategy(
   """Returns a distribution strategy; call it before TensorFlow computations.
 
   Args:
-    kind: one of names.DISTRIBUTIONS. "mirrored" is all GPUs of this machine
-      or, without GPUs, all its logical CPUs; "multi_worker" the machines of
-      TF_CONFIG; "auto" a TPU with a name, mirrored with several GPUs, else one
-      device.
+    distribution: one of names.DISTRIBUTIONS. "mirrored" is all GPUs of this
+      machine or, without GPUs, all its logical CPUs; "multi_worker" the
+      machines of TF_CONFIG; "auto" a TPU with a name, mirrored with several
+      GPUs, else one device.
     tpu_name: name or grpc:// address of a TPU, or "local" on a TPU machine;
       None for no TPU.
     tpu_zone: zone of the TPU; None to ask the machine's metadata.
     gcp_project: project of the TPU in Google Cloud; None as for the zone.
 
   Raises:
-    ValueError: if kind contradicts the name, the TPU does not answer, or
-      TF_CONFIG is invalid.
+    ValueError: if distribution contradicts the name, the TPU does not answer,
+      or TF_CONFIG is invalid.
     OSError: if the port of this worker in TF_CONFIG is in use.
   """
-  if kind == names.AUTO:
+  if distribution == names.AUTO:
     with contextlib.suppress(ValueError):
       workers, _ = _read_cluster(os.environ.get("TF_CONFIG"))
       if len(workers) > 1 and not tpu_name:
@@ -63,42 +63,42 @@ def create_strategy(
         )
     several = len(tf.config.list_physical_devices("GPU")) > 1
     one_machine = names.MIRRORED if several else names.ONE_DEVICE
-    kind = names.TPU if tpu_name else one_machine
-  if bool(tpu_name) != (kind == names.TPU):
+    distribution = names.TPU if tpu_name else one_machine
+  if bool(tpu_name) != (distribution == names.TPU):
     raise ValueError(
-      f"`distribution={kind}` contradicts `use_tpu={bool(tpu_name)}`."
+      f"`distribution={distribution}` contradicts `use_tpu={bool(tpu_name)}`."
     )
   if tpu_name:
     return _tpu_strategy(tpu_name, tpu_zone, gcp_project)
-  if kind == names.MULTI_WORKER:
+  if distribution == names.MULTI_WORKER:
     workers, own = _read_cluster(os.environ.get("TF_CONFIG"))
-    logging.info(f"Waiting for the workers {errors.join_names(workers)}.")
+    logging.info(f"Waiting for the workers {messages.join_names(workers)}.")
     _wait_for_workers(workers, own)
     return tf.distribute.MultiWorkerMirroredStrategy()
-  if kind == names.MIRRORED:
+  if distribution == names.MIRRORED:
     devices = tf.config.list_logical_devices("GPU")
     devices = devices or tf.config.list_logical_devices("CPU")
     return tf.distribute.MirroredStrategy([device.name for device in devices])
   return tf.distribute.get_strategy()
 
 
-def _wait_for_workers(workers: Sequence[str], own: str) -> None:
-  """Waits until the other workers listen at their addresses.
+def _wait_for_workers(workers: Sequence[str], address: str) -> None:
+  """Waits until the workers at other addresses than `address` listen.
 
   TensorFlow would wait as well, but its wait cannot be ended by a signal, and
   its error for a port in use does not name the port.
   """
 
-  def is_missing(address: str) -> bool:
+  def is_missing(worker: str) -> bool:
     try:
-      _connect(address, 5)
+      _connect(worker, 5)
     except OSError:
       return True
     return False
 
-  missing = [address for address in workers if address != own]
+  missing = [worker for worker in workers if worker != address]
   # The others see this port until TensorFlow listens there.
-  with socket.create_server(("", int(own.rpartition(":")[2]))):
+  with socket.create_server(("", int(address.rpartition(":")[2]))):
     # The default is to ignore it in a container.
     old = signal.signal(signal.SIGTERM, lambda n, _: sys.exit(128 + n))
     while missing := list(filter(is_missing, missing)):
@@ -134,13 +134,14 @@ def _tpu_strategy(
 
 
 def _read_cluster(text: str | None) -> tuple[list[str], str]:
+  """Returns the addresses of all workers of a TF_CONFIG and of this one."""
   try:
     config = json.loads(text or "")
     cluster, task = config["cluster"], config["task"]
-    kind, index = task["type"], int(task["index"])
-    is_valid = kind in _WORKER_KINDS and 0 <= index < len(cluster[kind])
-    own = cluster[kind][index]
-    workers = [a for kind in _WORKER_KINDS for a in cluster.get(kind, ())]
+    job, index = task["type"], int(task["index"])
+    is_valid = job in _WORKER_TYPES and 0 <= index < len(cluster[job])
+    address = cluster[job][index]
+    workers = [a for job in _WORKER_TYPES for a in cluster.get(job, ())]
   except (LookupError, TypeError, ValueError):
     is_valid = False
   if not is_valid:  # TensorFlow would train alone or wait forever.
@@ -149,7 +150,7 @@ def _read_cluster(text: str | None) -> tuple[list[str], str]:
       '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
       '"task": {"type": "worker", "index": 0}}.'
     )
-  return workers, own
+  return workers, address
 
 
 def num_workers() -> int:
@@ -158,7 +159,7 @@ def num_workers() -> int:
   if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
     return 1
   cluster = strategy.cluster_resolver.cluster_spec().as_dict()
-  return sum(len(cluster.get(kind, ())) for kind in _WORKER_KINDS)
+  return sum(len(cluster.get(job, ())) for job in _WORKER_TYPES)
 
 
 def is_chief() -> bool:
@@ -166,14 +167,16 @@ def is_chief() -> bool:
   if num_workers() == 1:
     return True
   resolver = tf.distribute.get_strategy().cluster_resolver
-  first = next(k for k in _WORKER_KINDS if k in resolver.cluster_spec().jobs)
+  first = next(k for k in _WORKER_TYPES if k in resolver.cluster_spec().jobs)
   return (resolver.task_type, resolver.task_id) == (first, 0)
 
 
 def device_kind() -> str:
   """Returns "TPU" or "GPU" if TensorFlow has one, else "CPU"."""
-  kinds = (k for k in ("TPU", "GPU") if tf.config.list_logical_devices(k))
-  return next(kinds, "CPU")
+  for device_type in ("TPU", "GPU"):
+    if tf.config.list_logical_devices(device_type):
+      return device_type
+  return "CPU"
 
 
 def has_accelerator() -> bool:

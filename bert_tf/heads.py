@@ -21,6 +21,10 @@ Outputs = dict[str, Tensor]
 # Dropout rate of a classifier's input, whatever the config (run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
 
+# Standard deviation of the truncated normal that a fine-tuned task's layer
+# starts from, whatever the config (run_classifier.py and run_squad.py of 2018).
+_TASK_STDDEV = 0.02
+
 
 @dataclasses.dataclass(frozen=True)
 class Head:
@@ -84,14 +88,6 @@ CHOICES = Head(
 )
 
 
-def task_initializer() -> keras.initializers.Initializer:
-  """The initializer of a fine-tuned task's layer, whatever the config.
-
-  As in run_classifier.py and run_squad.py of the 2018 release.
-  """
-  return keras.initializers.TruncatedNormal(stddev=0.02)
-
-
 def make_output_layer(
   num_outputs: int, size: int, dtype: str
 ) -> tuple[keras.Variable, keras.Variable]:
@@ -99,17 +95,14 @@ def make_output_layer(
 
   As in the original, the names of these two variables have no scope.
   """
+  weights = keras.initializers.TruncatedNormal(stddev=_TASK_STDDEV)
+  shape = num_outputs, size
   return (
-    keras.Variable(
-      task_initializer(), (num_outputs, size), dtype, name="output_weights"
-    ),
-    keras.Variable(
-      keras.initializers.Zeros(), (num_outputs,), dtype, name="output_bias"
-    ),
+    keras.Variable(weights, shape, dtype, name="output_weights"),
+    keras.Variable("zeros", shape[:1], dtype, name="output_bias"),
   )
 
 
-@serialization.register
 class Transform(modeling.BertLayer):
   """Dense layer, activation and layer norm before the masked LM's logits.
 
@@ -130,7 +123,6 @@ class Transform(modeling.BertLayer):
     return self.layer_norm(self.dense(hidden))
 
 
-@serialization.register
 class MaskedLmHead(modeling.BertLayer):
   """Predicts the word piece at each masked position."""
 
@@ -182,21 +174,18 @@ class MaskedLmHead(modeling.BertLayer):
     )
 
 
-@serialization.register
 class LinearHead(modeling.BertLayer):
   """A linear layer with two outputs, whose matrix is stored as [2, D].
 
   Its `name`, such as "seq_relationship", is its scope in checkpoints.
   """
 
-  make_initializer = staticmethod(modeling.initializer)
-
   def build(self, input_shape: Any = None) -> None:
     """Makes the matrix, [2, D], and the bias, [2]."""
     self.output_weights = self.add_weight(
       name="output_weights",
       shape=(2, self.config.hidden_size),
-      initializer=self.make_initializer(self.config),
+      initializer=modeling.initializer(self.config),
     )
     self.output_bias = self.add_weight(
       name="output_bias", shape=(2,), initializer="zeros"
@@ -205,13 +194,6 @@ class LinearHead(modeling.BertLayer):
   def call(self, hidden: Tensor) -> Tensor:
     """Returns float [..., 2] for float [..., D]."""
     return linear(hidden, self.output_weights, self.output_bias)
-
-
-@serialization.register
-class SpanHead(LinearHead):
-  """The linear layer that scores each position as start and as end."""
-
-  make_initializer = staticmethod(lambda config: task_initializer())
 
 
 def linear(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
@@ -250,7 +232,6 @@ class HeadModel(modeling.PretrainedModel):
     super().__init__(name=self.task, dtype=dtype)
     self.config = config
     self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
-    self.bert.more_inputs = self.more_inputs  # It gets all features.
     self.seed_generator = self.bert.seed_generator
     self.built = True
 
@@ -299,26 +280,26 @@ class HeadModel(modeling.PretrainedModel):
     from bert_tf.model_folder.folder import ModelFolder
 
     files = ModelFolder.open(os.fspath(folder))
-    labels: dict[str, Any] = {}
+    arguments: dict[str, Any] = {"dtype": dtype}
     if issubclass(cls, _LabelModel):
-      [there] = files.shapes.get("output_bias", (None,))
+      [num_saved] = files.shapes.get("output_bias", (None,))
       if encoder_only:
-        there = None
-      if there and files.saved and files.saved.task != cls.task:
+        num_saved = None
+      if num_saved and files.saved and files.saved.task != cls.task:
         raise ValueError(
           f"{files.weights} has the head of another task: {files.saved.task}, "
           f"not {cls.task}; set `encoder_only` and `num_labels` to start a new "
           "one."
         )
-      labels["num_labels"] = num_labels or there
-      if not labels["num_labels"]:
+      arguments["num_labels"] = num_labels = num_labels or num_saved
+      if not num_labels:
         raise ValueError(f"set `num_labels` for the new {cls.task} head.")
-      if there not in (None, labels["num_labels"]):
+      if num_saved not in (None, num_labels):
         raise ValueError(
-          f"{files.weights} has a head for {there} labels, not {num_labels}; "
-          "set `encoder_only` to start a new one."
+          f"{files.weights} has a head for {num_saved} labels, not "
+          f"{num_labels}; set `encoder_only` to start a new one."
         )
-    model = cls(files.config, dtype=dtype, **labels)
+    model = cls(files.config, **arguments)
     files.load(model, prefix="bert/" if encoder_only else "")
     return model
 
@@ -456,7 +437,9 @@ class SpanModel(HeadModel):
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
-    squad = SpanHead(config, "squad", dtype=self.dtype_policy)
+    # The linear layer starts as that of any task, whatever the config.
+    config = dataclasses.replace(config, initializer_range=_TASK_STDDEV)
+    squad = LinearHead(config, "squad", dtype=self.dtype_policy)
     self.cls = Cls(self.dtype_policy, squad=squad)
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
@@ -555,7 +538,7 @@ class MultipleChoiceModel(HeadModel):
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
     self.choice_weights = keras.Variable(
-      task_initializer(),
+      keras.initializers.TruncatedNormal(stddev=_TASK_STDDEV),
       shape=(1, config.hidden_size),
       dtype=self.variable_dtype,
       name="choice_weights",
@@ -587,10 +570,10 @@ class MultipleChoiceModel(HeadModel):
     }
 
 
-def models(task: str | None = None) -> list[type[HeadModel]]:
+def list_model_classes(task: str | None = None) -> list[type[HeadModel]]:
   """Returns the models of the tasks, that of `task` first.
 
-  If the variables of several models have the same names, returns the model of
+  Of several models whose variables have the same names, it returns that of
   `task`, or else of the task that was registered first.
   """
   by_names: dict[frozenset[str], type[HeadModel]] = {}
@@ -607,11 +590,11 @@ def find_heads(
   """Returns the heads that have variables with the names of a checkpoint.
 
   Only the task that the files beside it name tells heads with equal names
-  apart; see `models`.
+  apart; see `list_model_classes`.
   """
   return tuple(
     head
-    for model in models(task)
+    for model in list_model_classes(task)
     for head in model.heads
     if any(name in head.shapes for name in names)
   )
@@ -626,7 +609,7 @@ def find_model(
   return next((m for m in kinds if m.heads == tuple(own_heads)), None)
 
 
-def build(
+def build_model(
   model: type[HeadModel] | None, config: modeling.BertConfig, num_labels: int
 ) -> keras.Model:
   """Returns a new model of a class; for None, a BertModel.

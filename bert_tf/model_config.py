@@ -1,19 +1,21 @@
 """The sizes of a BERT model, as in `bert_config.json`."""
 
-import copy
 import dataclasses
 import functools
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pydantic
 from absl import logging
 
-from bert_tf import model_inputs
 from bert_tf.files import json_files
 from bert_tf.formats import hugging_face
 from bert_tf.layers import activations, serialization
+
+# What a position attends to: all of its input (BERT), itself and those before
+# it (Devlin et al. 2019, section 5.1), or itself and those after it.
+Direction = Literal["both", "left_to_right", "right_to_left"]
 
 # Keys that the original lacks. Our files have them if they are not the default.
 _ADDED = ("attention_direction", "layer_norm_eps")
@@ -72,7 +74,7 @@ class BertConfig:
   max_position_embeddings: Annotated[int, _from(1, 10**7)] = 512
   type_vocab_size: Annotated[int, _from(1, 10**6)] = 16
   initializer_range: Annotated[float, _from(0, 100)] = 0.02
-  attention_direction: model_inputs.Direction = "both"
+  attention_direction: Direction = "both"
   # As in tf.contrib.layers.layer_norm, which the original calls.
   layer_norm_eps: Annotated[float, _from(0, 1)] = 1e-12
   unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -86,11 +88,11 @@ class BertConfig:
     if "vocab_size" not in json_object:
       raise ValueError("a BERT config needs the key vocab_size.")
     names = {*cls.original_keys(), *_ADDED}
-    known = {k: v for k, v in json_object.items() if k in names}
+    values = {k: v for k, v in json_object.items() if k in names}
     unknown = {k: v for k, v in json_object.items() if k not in names}
     if unknown:
       logging.info("BERT does not use these config keys: %s", sorted(unknown))
-    return cls(**known, unknown=unknown)
+    return cls(**values, unknown=unknown)
 
   @classmethod
   def from_json_file(cls, json_file: str) -> "BertConfig":
@@ -142,7 +144,7 @@ class BertConfig:
 
     Such a model cannot fill masks, and other formats cannot store it.
     """
-    if self.attention_direction != model_inputs.BOTH:
+    if self.attention_direction != "both":
       raise ValueError(
         f"{path} has attention_direction={self.attention_direction}. Such a "
         "model can be fine-tuned, or exported with `task=encoder`, but not "
@@ -196,7 +198,7 @@ class BertConfig:
     for name in _ADDED:
       if values[name] == getattr(BertConfig, name):
         del values[name]
-    return {**values, **copy.deepcopy(unknown)}
+    return {**values, **unknown}
 
   def to_json_string(self) -> str:
     """Returns the text of a `bert_config.json`."""

@@ -8,55 +8,70 @@ are packed into a row.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
-from bert_tf.files import errors
-from bert_tf.kernels import backend
+from bert_tf.files import messages
+from bert_tf.model_config import BertConfig
 from bert_tf.tensor import Tensor
-
-# What a position attends to: all of its input (BERT), itself and those before
-# it (Devlin et al. 2019, section 5.1), or itself and those after it.
-Direction = Literal["both", "left_to_right", "right_to_left"]
-BOTH, LEFT_TO_RIGHT, RIGHT_TO_LEFT = DIRECTIONS = get_args(Direction)
 
 # Added to the score of a position that is ignored, as in the original release.
 # Minus infinity would make the softmax NaN for a row of padding.
 IGNORED = -10000.0
 
-# Feature names of other libraries and their names here.
+# What every model reads, and the features that only its losses read, by the
+# beginning of their names.
+_INPUTS = ("input_ids", "input_mask", "segment_ids", "cls_positions")
+_LABELS = (
+  *("label_", "masked_lm_", "next_sentence_", "start_", "end_"),
+  *("is_real_example", "unique_id"),
+)
+# Names of other libraries, and the names of these inputs here.
 _OTHER_NAMES = {
   "attention_mask": "input_mask",
+  "mask": "input_mask",
   "padding_mask": "input_mask",
   "token_type_ids": "segment_ids",
   "input_type_ids": "segment_ids",
   "input_word_ids": "input_ids",
   "token_ids": "input_ids",
 }
-# What every model reads.
-_NAMES = ("input_ids", "input_mask", "segment_ids", "cls_positions")
 # The keys of the config that limit values.
 LIMITS = {"input_ids": "vocab_size", "segment_ids": "type_vocab_size"}
-# How the names of what only losses read begin.
-_LABELS = (
-  *("label_", "masked_lm_", "next_sentence_", "start_", "end_"),
-  *("is_real_example", "unique_id"),
-)
+
+
+class AttentionInputs(NamedTuple):
+  """What every encoder layer takes besides its hidden input."""
+
+  # float32 [B, 1, T], or [B, F, T] if it differs between positions. Added to
+  # the scores of all heads: 0 to attend to a position, -10000 to ignore it.
+  bias: Tensor
+  # float [B, Q, D]. The hidden input at the positions to compute; None for all.
+  queries: Tensor | None = None
+
+  def select(self, hidden: Tensor, positions: Tensor) -> "AttentionInputs":
+    """Returns the inputs that compute a layer at positions, int [B, Q], only.
+
+    `hidden` is the layer's hidden input, float [B, F, D].
+    """
+    bias = self.bias
+    if bias.shape[1] != 1:  # It differs between queries.
+      bias = gather_indexes(bias, positions)
+    queries = gather_indexes(hidden, positions)
+    return self._replace(bias=bias, queries=queries)
 
 
 class ModelInputs(NamedTuple):
-  """A batch as the encoder takes it."""
+  """A batch as the embeddings and the encoder take it."""
 
   input_ids: Tensor  # int [B, F]. Word-piece ids; 0 is [PAD].
   segment_ids: Tensor  # int [B, F].
   # int [F], or [B, F] for packed sequences, which count from 0 in each input.
   position_ids: Tensor
-  # float32 [B, 1, T], or [B, F, T] if it differs between positions. 0 to
-  # attend to a position, -10000 to ignore it.
-  attention_bias: Tensor
+  attention: AttentionInputs
   # int [B, K]. The position whose output summarises each input: [CLS], or the
   # last position if the model reads from left to right.
   summary_positions: Tensor
@@ -67,15 +82,8 @@ class ModelInputs(NamedTuple):
     return len(self.position_ids.shape) == 2
 
 
-def prepare(
-  features: Mapping[str, Tensor], direction: Direction
-) -> ModelInputs:
-  """Returns the inputs of the encoder.
-
-  Args:
-    features: tensors by name, see BertModel.call.
-    direction: what a position attends to.
-  """
+def prepare(features: Mapping[str, Tensor], config: BertConfig) -> ModelInputs:
+  """Returns the inputs of the encoder for features as in BertModel.call."""
   input_ids = features["input_ids"]
   input_mask = features.get("input_mask")
   if input_mask is None:
@@ -84,6 +92,8 @@ def prepare(
   if segment_ids is None:
     segment_ids = ops.zeros_like(input_ids)
   cls_positions = features.get("cls_positions")
+  if cls_positions is not None:  # NumPy's integers have 64 bits.
+    cls_positions = ops.cast(cls_positions, "int32")
 
   length = ops.shape(input_ids)[1]
   positions = ops.arange(length)
@@ -94,11 +104,12 @@ def prepare(
     position_ids = positions - starts
     is_same = ops.equal(starts[:, :, None], starts[:, None, :])
     is_attended = is_attended * ops.cast(is_same, "float32")  # [B, F, T]
-  if direction != BOTH:
+  if config.attention_direction != "both":
     query, key = positions[:, None], positions[None, :]
-    is_seen = {LEFT_TO_RIGHT: key <= query, RIGHT_TO_LEFT: key >= query}
-    is_attended *= ops.cast(is_seen[direction], "float32")  # [B, F, T]
-  if direction == LEFT_TO_RIGHT:
+    is_seen = {"left_to_right": key <= query, "right_to_left": key >= query}
+    is_seen = ops.cast(is_seen[config.attention_direction], "float32")
+    is_attended *= is_seen  # [B, F, T]
+  if config.attention_direction == "left_to_right":
     # Only the last position has attended to the whole input.
     summary_positions = last_positions(input_mask, starts, cls_positions)
   elif cls_positions is not None:
@@ -110,7 +121,7 @@ def prepare(
     input_ids=input_ids,
     segment_ids=segment_ids,
     position_ids=position_ids,
-    attention_bias=(1.0 - is_attended) * IGNORED,
+    attention=AttentionInputs(bias=(1.0 - is_attended) * IGNORED),
     summary_positions=ops.cast(summary_positions, "int32"),
   )
 
@@ -121,10 +132,10 @@ def _segment_starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:
   cls_positions, int [B, K], are those of BertModel.call; `length` is F.
   """
   begins = cls_positions[:, None, :]  # [B, 1, K]
-  positions = ops.arange(length, dtype=cls_positions.dtype)[None, :, None]
+  positions = ops.arange(length)[None, :, None]
   # The largest begin at or before the position. Unused slots are 0 and never
   # exceed a begin.
-  has_begun = ops.cast(begins <= positions, cls_positions.dtype)
+  has_begun = ops.cast(begins <= positions, "int32")
   return ops.max(begins * has_begun, axis=-1)
 
 
@@ -139,11 +150,11 @@ def last_positions(
   `cls_positions`, int [B, K], a row is one input, and K is 1.
   """
   positions = ops.arange(ops.shape(input_mask)[1], dtype="int32")
-  is_own = ops.cast(input_mask, "float32")[:, None, :] > 0  # [B, 1, F]
+  is_real = ops.cast(input_mask, "float32")[:, None, :] > 0  # [B, 1, F]
   if starts is not None and cls_positions is not None:
     is_same = ops.equal(starts[:, None, :], cls_positions[:, :, None])
-    is_own = ops.logical_and(is_own, is_same)  # [B, K, F]
-  return ops.max(positions * ops.cast(is_own, "int32"), axis=-1)
+    is_real = ops.logical_and(is_real, is_same)  # [B, K, F]
+  return ops.max(positions * ops.cast(is_real, "int32"), axis=-1)
 
 
 def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
@@ -157,38 +168,31 @@ def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
 
 
 def check_features(
-  features: Mapping[str, Any],
-  shape_names: tuple[str, ...] = ("B", "F"),
-  more_names: tuple[str, ...] = (),
+  features: Mapping[str, Any], shape_names: tuple[str, ...] = ("B", "F")
 ) -> dict[str, Tensor]:
   """Returns the features, with lists and arrays converted to tensors.
 
-  `more_names` are those of features that only some models read.
+  `shape_names` are the axes of `input_ids`, `input_mask` and `segment_ids`.
 
   Raises:
     ValueError: if `input_ids` are missing, a feature has a name that the model
       does not read, a rank is wrong, ids are not integers, or shapes differ.
   """
-  if not isinstance(features, Mapping):
+  if not isinstance(features, Mapping) or "input_ids" not in features:
+    names = ", ".join(features) if isinstance(features, Mapping) else ""
     raise ValueError(
-      f"the model was given a {type(features).__name__}, not a dict with "
-      "input_ids."
+      "the model needs a dict with input_ids, but was given "
+      f"{names or type(features).__name__}."
     )
-  for other, name in _OTHER_NAMES.items():
-    if other in features:
-      raise ValueError(f"{other} is called {name} here; rename it.")
-  names = (*_NAMES, *more_names)
   for name in features:
-    if name not in names and not name.startswith(_LABELS):
+    if name not in _INPUTS and not name.startswith(_LABELS):
+      hint = messages.did_you_mean(name, _INPUTS, cutoff=0.75)
+      if name in _OTHER_NAMES:
+        hint = f" Rename it to {_OTHER_NAMES[name]}."
       raise ValueError(
-        f"the model reads {', '.join(names)}, but no {name}."
-        f"{errors.did_you_mean(name, names, cutoff=0.5)} The name of a label "
-        "begins with label_."
+        f"the model reads {', '.join(_INPUTS)}, but no {name}.{hint} The name "
+        "of a label begins with label_."
       )
-  if "input_ids" not in features:
-    raise ValueError(
-      f"the features lack input_ids: {', '.join(features) or 'there are none'}."
-    )
   tensors = {}
   for name, value in features.items():
     if isinstance(value, list | tuple):
@@ -198,57 +202,61 @@ def check_features(
     if isinstance(value, np.ndarray):
       value = ops.convert_to_tensor(value)
     tensors[name] = value
-  expected = list(tensors["input_ids"].shape)
+  expected = tensors["input_ids"].shape
   for name in ("input_ids", "input_mask", "segment_ids"):
     if name not in tensors:
       continue
-    shape = list(tensors[name].shape)
+    shape = tensors[name].shape
     if len(shape) != len(shape_names):
       raise ValueError(
-        f"{name} has the shape {shape}, not [{', '.join(shape_names)}]."
+        f"{name} has the shape {[*shape]}, not [{', '.join(shape_names)}]."
       )
-    dtype = keras.backend.standardize_dtype(tensors[name].dtype)
-    # A mask may have any type, since the model casts it.
-    if name != "input_mask" and "int" not in dtype:
-      raise ValueError(f"{name} is {dtype}, not integers.")
     if any(a != b and None not in (a, b) for a, b in zip(shape, expected)):
       raise ValueError(
-        f"{name} has the shape {shape}, but input_ids have {expected}."
+        f"{name} has the shape {[*shape]}, but input_ids have {[*expected]}."
       )
+    dtype = keras.backend.standardize_dtype(tensors[name].dtype)
+    if dtype == "float64" and _values(tensors[name]) is None:
+      # Before `fit` under a strategy of TensorFlow, Keras traces the model with
+      # the type of the mean over replicas.
+      tensors[name] = ops.cast(tensors[name], "int32")
+    # A mask may have any type, since the model casts it.
+    elif name != "input_mask" and "int" not in dtype:
+      raise ValueError(f"{name} is {dtype}, not integers.")
   return tensors
 
 
 def check_values(
-  features: Mapping[str, Tensor | None], vocab_size: int, type_vocab_size: int
+  features: Mapping[str, Any], config: BertConfig, positions: Any = None
 ) -> None:
   """Raises ValueError for a value that would silently stand for another one.
 
-  A compiled step does not know its values yet, so it skips this check.
+  Skips the features of a compiled step, whose values are not known yet.
   """
-  if backend.is_tensorflow():
-    import tensorflow as tf
-
-    if not tf.executing_eagerly():
-      return
-  length = features["input_ids"].shape[-1]  # type: ignore[union-attr]
+  length = features["input_ids"].shape[-1]
   sizes = {
-    "input_ids": vocab_size,
+    "input_ids": config.vocab_size,
     "input_mask": 2,
-    "segment_ids": type_vocab_size,
+    "segment_ids": config.type_vocab_size,
     "cls_positions": length,
     "positions": length,
     "masked_lm_positions": length,
   }
+  features = {**features, "positions": positions}
   for name, size in sizes.items():
-    if features.get(name) is None:
-      continue
-    try:
-      values = ops.convert_to_numpy(features[name])
-    except (TypeError, ValueError):  # It is traced on another backend.
-      return
-    for value in (values.min(), values.max()) if values.size else ():
+    values = _values(features.get(name))
+    for value in (values.min(), values.max()) if values is not None else ():
       if not 0 <= value < size:
         key = f" ({LIMITS[name]} {size})" if name in LIMITS else ""
         raise ValueError(
           f"{name} has the value {value}, which is not in 0 to {size - 1}{key}."
         )
+
+
+def _values(tensor: Any) -> np.ndarray | None:
+  """Returns the values of a tensor; None if it is traced, empty or None."""
+  try:
+    values = None if tensor is None else ops.convert_to_numpy(tensor)
+  except (TypeError, ValueError, NotImplementedError):
+    return None
+  return values if values is not None and values.size else None

@@ -1,9 +1,9 @@
 """The BERT model (Devlin et al. 2019, arXiv 1810.04805, section 3).
 
 The encoder is that of the Transformer (Vaswani et al. 2017). It is
-bidirectional: every position attends to every other. `attention_bias` restricts
-this for padding, for rows that hold several inputs, and for unidirectional
-models.
+bidirectional: every position attends to every other. `AttentionInputs.bias`
+restricts this for padding, for rows that hold several inputs, and for
+unidirectional models.
 
 Shapes: B batch, F from (query) positions, T to (key) positions, N attention
 heads (A in the paper), H head size, D hidden size (N * H; H in the paper), I
@@ -32,6 +32,7 @@ from bert_tf.layers.activations import gelu as gelu
 from bert_tf.layers.activations import gelu_erf as gelu_erf
 from bert_tf.layers.activations import get_activation as get_activation
 from bert_tf.model_config import BertConfig as BertConfig
+from bert_tf.model_inputs import AttentionInputs
 from bert_tf.tasks import registry
 from bert_tf.tensor import Tensor as Tensor
 
@@ -52,13 +53,13 @@ def initializer(config: BertConfig) -> keras.initializers.Initializer:
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
-class BertLayer(serialization.Configured, keras.layers.Layer):
+class BertLayer(keras.layers.Layer):
   """A layer whose sizes are those of a BertConfig.
 
   Args:
     config: sizes.
     name: the layer's scope in checkpoints; None for the class's `scope`.
-    seed_generator: seeds of dropout, shared by a model's layers; None for own.
+    seed_generator: seeds of dropout, shared by a model; None for new ones.
     dtype: Keras dtype or policy; None for Keras's global policy.
   """
 
@@ -135,7 +136,6 @@ class BertOutput(NamedTuple):
   attention_probs: tuple[Tensor, ...]
 
 
-@serialization.register
 class Embeddings(BertLayer):
   """The sum of word, segment and position embeddings (section 3, figure 2).
 
@@ -208,7 +208,6 @@ class Embeddings(BertLayer):
     return self.drop_out(output, training)
 
 
-@serialization.register
 class SelfAttention(BertLayer):
   """Attention of N heads: softmax(query @ key^T / sqrt(H) + bias) @ value."""
 
@@ -226,27 +225,18 @@ class SelfAttention(BertLayer):
   def call(
     self,
     hidden: Tensor,
-    attention_bias: Tensor,
-    queries: Tensor | None = None,
+    inputs: AttentionInputs,
     training: bool = False,
   ) -> tuple[Tensor, Tensor]:
-    """Attends from each query to all positions.
+    """Attends from each query to all positions of hidden, float [B, T, D].
 
-    Args:
-      hidden: float [B, T, D].
-      attention_bias: float32 [B, 1, T] or [B, F, T]. Added to the scores of all
-        heads: 0 to attend to a position, -10000 to ignore it.
-      queries: float [B, F, D]. The positions to compute; None for all.
-      training: whether dropout is on.
-
-    Returns:
-      The context, float [B, F, D], and the attention probabilities before
-      dropout, float [B, N, F, T].
+    Returns the context, float [B, F, D], and the attention probabilities before
+    dropout, float [B, N, F, T].
     """
     # Keras may have cast the bias to a type of 16 bits.
-    attention_bias = ops.cast(attention_bias, "float32")
-    is_fused = queries is None and fused_attention.can_compute(
-      self._projected_shape(hidden), self.compute_dtype, attention_bias
+    bias = ops.cast(inputs.bias, "float32")
+    is_fused = inputs.queries is None and fused_attention.can_compute(
+      self._projected_shape(hidden), self.compute_dtype, bias
     )
     if is_fused:
       qkv = self._project(hidden)
@@ -254,23 +244,23 @@ class SelfAttention(BertLayer):
         ops.transpose(qkv[:, :, i], (0, 2, 1, 3)) for i in range(3)
       )
     else:
-      queries = hidden if queries is None else queries
+      queries = hidden if inputs.queries is None else inputs.queries
       query = self._split_heads(self.query(queries))
       key = self._split_heads(self.key(hidden))
       value = self._split_heads(self.value(hidden))
-    probs = dropout_attention.attention_probs(query, key, attention_bias)
+    probs = dropout_attention.attention_probs(query, key, bias)
     probs = ops.cast(probs, self.compute_dtype)
     rate, mask = self.config.attention_probs_dropout_prob, None
     if training and rate:
       shape = (*ops.shape(query)[:3], ops.shape(key)[2])
       mask = self.seed_generator.draw_mask(shape, rate)
     if is_fused:
-      context = fused_attention.attention(qkv, attention_bias, mask)
+      context = fused_attention.attention(qkv, bias, mask)
       return ops.reshape(context, ops.shape(hidden)), probs
     if mask:
       # dropout(probs) @ value with a gradient that keeps fewer tensors.
       context = dropout_attention.dropout_attention(
-        query, key, value, attention_bias, mask
+        query, key, value, bias, mask
       )
     else:
       context = ops.matmul(probs, value)
@@ -299,7 +289,6 @@ class SelfAttention(BertLayer):
     return ops.transpose(ops.reshape(projected, shape), (0, 2, 1, 3))
 
 
-@serialization.register
 class ResidualOutput(BertLayer):
   """The end of a sub-layer: LayerNorm(residual + dropout(dense(hidden)))."""
 
@@ -320,7 +309,6 @@ class ResidualOutput(BertLayer):
     return dense.restore(output, residual)
 
 
-@serialization.register
 class Attention(BertLayer):
   """The attention sub-layer: self-attention and its residual output."""
 
@@ -335,19 +323,15 @@ class Attention(BertLayer):
   def call(
     self,
     hidden: Tensor,
-    attention_bias: Tensor,
-    queries: Tensor | None = None,
+    inputs: AttentionInputs,
     training: bool = False,
   ) -> tuple[Tensor, Tensor]:
     """Returns float [B, F, D] and the probabilities; see SelfAttention.call."""
-    context, probs = self.self_attention(
-      hidden, attention_bias=attention_bias, queries=queries, training=training
-    )
-    residual = hidden if queries is None else queries
+    context, probs = self.self_attention(hidden, inputs, training=training)
+    residual = hidden if inputs.queries is None else inputs.queries
     return self.residual_output(context, residual, training=training), probs
 
 
-@serialization.register
 class Intermediate(BertLayer):
   """The first, widening half of the feed-forward sub-layer."""
 
@@ -365,7 +349,6 @@ class Intermediate(BertLayer):
     return self.dense(hidden)
 
 
-@serialization.register
 class TransformerLayer(BertLayer):
   """One encoder layer: attention, then the feed-forward network."""
 
@@ -380,19 +363,15 @@ class TransformerLayer(BertLayer):
   def call(
     self,
     hidden: Tensor,
-    attention_bias: Tensor,
-    queries: Tensor | None = None,
+    inputs: AttentionInputs,
     training: bool = False,
   ) -> tuple[Tensor, Tensor]:
     """Returns float [B, F, D] and the probabilities; see SelfAttention.call."""
-    attended, probs = self.attention(
-      hidden, attention_bias=attention_bias, queries=queries, training=training
-    )
+    attended, probs = self.attention(hidden, inputs, training=training)
     widened = self.intermediate(attended)
     return self.residual_output(widened, attended, training=training), probs
 
 
-@serialization.register
 class Encoder(BertLayer):
   """The stack of encoder layers.
 
@@ -414,7 +393,7 @@ class Encoder(BertLayer):
   def call(
     self,
     hidden: Tensor,
-    attention_bias: Tensor,
+    inputs: AttentionInputs,
     output_positions: Tensor | None = None,
     training: bool = False,
   ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -422,41 +401,39 @@ class Encoder(BertLayer):
 
     Args:
       hidden: float [B, F, D].
-      attention_bias: float32 [B, 1, F] or [B, F, F], see SelfAttention.call.
+      inputs: what each layer takes besides, for all positions.
       output_positions: int [B, K + P]. The positions at which the last layer
         is computed; None for all.
       training: whether dropout is on.
     """
     outputs, all_probs = [], []
-    gather, bias = model_inputs.gather_indexes, attention_bias
     for layer in self.transformer_layers:
-      queries = None
       if output_positions is not None and layer is self.transformer_layers[-1]:
-        queries = gather(hidden, output_positions)
-        if bias.shape[1] != 1:  # It differs between queries.
-          bias = gather(bias, output_positions)
+        inputs = inputs.select(hidden, output_positions)
       if self.recompute and training:
-        arguments = [hidden] if queries is None else [hidden, queries]
-        hidden = self._recomputed(layer, bias)(*arguments)
+        hidden = self._recompute(layer, hidden, inputs)
       else:
-        hidden, probs = layer(hidden, bias, queries, training=training)
+        hidden, probs = layer(hidden, inputs, training=training)
         all_probs.append(probs)
       outputs.append(hidden)
     return tuple(outputs), tuple(all_probs)
 
-  def _recomputed(self, layer: TransformerLayer, bias: Tensor) -> Callable:
+  def _recompute(
+    self, layer: TransformerLayer, hidden: Tensor, inputs: AttentionInputs
+  ) -> Tensor:
     # A dropout mask depends on the count of masks drawn before. The backward
     # pass sets the count back, so it draws the masks of the forward pass.
     num_drawn = self.seed_generator.num_drawn
 
-    def call_layer(hidden: Tensor, queries: Tensor | None = None) -> Tensor:
+    def call_layer(hidden: Tensor, *queries: Tensor) -> Tensor:
       self.seed_generator.num_drawn = num_drawn
-      return layer(hidden, bias, queries, training=True)[0]
+      selected = inputs._replace(queries=queries[0]) if queries else inputs
+      return layer(hidden, selected, training=True)[0]
 
-    return keras.remat(call_layer)
+    queries = () if inputs.queries is None else (inputs.queries,)
+    return keras.remat(call_layer)(hidden, *queries)
 
 
-@serialization.register
 class Pooler(BertLayer):
   """Dense and tanh on C, the last layer's output at an input's [CLS].
 
@@ -481,30 +458,27 @@ def _checking_arrays(method: Callable) -> Callable:
   @functools.wraps(method)
   def checked(model: Any, x: Any = None, *rest: Any, **named: Any) -> Any:
     if isinstance(x, Mapping) and hasattr(x.get("input_ids"), "shape"):
-      sizes = model.config.vocab_size, model.config.type_vocab_size
-      model_inputs.check_values(x, *sizes)
+      model_inputs.check_values(x, model.config)
     return method(model, x, *rest, **named)
 
   return checked
 
 
-class PretrainedModel(serialization.Configured, keras.Model):
+class PretrainedModel(serialization.SerializableModel):
   """A model of features that reads and writes model folders."""
 
   task: ClassVar[str] = registry.ENCODER.name  # The name of its TaskSpec.
   # The axes of `input_ids`, `input_mask` and `segment_ids`.
   input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")
-  # Features that `call` needs besides those of BertModel.
-  more_inputs: tuple[str, ...] = ()
+  # Features that `call` reads besides those of BertModel.
+  more_inputs: ClassVar[tuple[str, ...]] = ()
   # Of the folder that the weights came from; `ModelFolder.load` sets them.
   vocab_file: str | None = None
   run: Any = None
 
   def __call__(self, features: Mapping[str, Any], **arguments: Any) -> Any:
     """Calls the model; see `model_inputs.check_features` for errors."""
-    features = model_inputs.check_features(
-      features, self.input_shape_names, self.more_inputs
-    )
+    features = model_inputs.check_features(features, self.input_shape_names)
     return super().__call__(features, **arguments)
 
   fit = _checking_arrays(keras.Model.fit)
@@ -636,13 +610,8 @@ class BertModel(PretrainedModel):
         `model_inputs.check_features` refuses, or in an eager call for values
         out of range.
     """
-    config = self.config
-    model_inputs.check_values(
-      {**features, "positions": positions},
-      config.vocab_size,
-      config.type_vocab_size,
-    )
-    inputs = model_inputs.prepare(features, self.config.attention_direction)
+    model_inputs.check_values(features, self.config, positions)
+    inputs = model_inputs.prepare(features, self.config)
     embedded = self.embeddings(inputs, training=training)
     summary_positions, output_positions = inputs.summary_positions, None
     if positions is not None:
@@ -651,7 +620,7 @@ class BertModel(PretrainedModel):
       positions = ops.cast(positions, "int32")
       output_positions = ops.concatenate([summary_positions, positions], axis=1)
     (*lower_layers, sequence_output), probs = self.encoder(
-      embedded, inputs.attention_bias, output_positions, training=training
+      embedded, inputs.attention, output_positions, training=training
     )
     if positions is None:
       summary = model_inputs.gather_indexes(sequence_output, summary_positions)

@@ -27,9 +27,11 @@ from keras import ops
 
 from bert_tf import names
 from bert_tf.kernels import backend
+from bert_tf.layers import serialization
 from bert_tf.tensor import Tensor
 
 
+@serialization.register
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
   """Rises linearly to init_lr, then falls linearly to 0.
 
@@ -109,16 +111,15 @@ def global_norm(gradients: Gradients) -> Tensor:
   add_squares = square_sum
   if backend.in_gpu_program():
     add_squares = _row_square_sums
+  rows = gradients.row_squares
   squares = [
-    gradients.row_squares[i]
-    if i in gradients.row_squares
-    else add_squares(gradient)
+    rows[i] if i in rows else add_squares(gradient)
     for i, gradient in enumerate(gradients.dense)
   ]
   if backend.in_gpu_program():
     # One kernel adds up what would take XLA one or two for each gradient.
-    rows = ops.concatenate([ops.reshape(x, [-1]) for x in squares])
-    squares = [ops.sum(*backend.materialize(rows))]
+    flat = ops.concatenate([ops.reshape(x, [-1]) for x in squares])
+    squares = [ops.sum(*backend.materialize(flat))]
   return ops.sqrt(sum(squares))
 
 
@@ -172,6 +173,7 @@ def variable_name(variable: Any) -> str:
   return variable.name.removesuffix(":0")
 
 
+@serialization.register
 class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   """Adam without bias correction, with decoupled weight decay.
 
@@ -208,6 +210,19 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     self.beta_2 = beta_2
     self.epsilon = epsilon
     self.decay_exclusions = tuple(exclude_from_weight_decay)
+
+  def get_config(self) -> dict[str, Any]:
+    """Returns the constructor's arguments by name."""
+    config = super().get_config()
+    names = ("learning_rate", "global_clipnorm", "name")
+    return {
+      **{name: config[name] for name in names},
+      "weight_decay_rate": self.weight_decay_rate,
+      "beta_1": self.beta_1,
+      "beta_2": self.beta_2,
+      "epsilon": self.epsilon,
+      "exclude_from_weight_decay": self.decay_exclusions,
+    }
 
   def build(self, variables: Sequence[keras.Variable]) -> None:
     """Creates the moments of the trained variables, which start at 0."""
@@ -293,6 +308,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     return update
 
 
+@serialization.register
 class LambOptimizer(AdamWeightDecayOptimizer):
   """LAMB: scales the update of each variable to the norm of the variable.
 
@@ -319,18 +335,18 @@ class LambOptimizer(AdamWeightDecayOptimizer):
     return ops.where(has_ratio, length / divisor, 1.0) * update
 
 
-def optimizer_class(name: str) -> type[keras.optimizers.Optimizer]:
+def find_optimizer_class(name: str) -> type[keras.optimizers.Optimizer]:
   """Returns the class for a value of --optimizer; ValueError for others."""
   classes = {
-    n.lower(): kind
-    for n, kind in vars(keras.optimizers).items()
+    key.lower(): value
+    for key, value in vars(keras.optimizers).items()
     # Leaves out LossScaleOptimizer and the like, which wrap others.
-    if isinstance(kind, type) and "Optimizer" not in n
+    if isinstance(value, type) and "Optimizer" not in key
   }
   classes |= {names.ADAMW: AdamWeightDecayOptimizer, names.LAMB: LambOptimizer}
   if name.lower() not in classes:
     raise ValueError(
-      f"optimizer {name!r} is not known; use {', '.join(sorted(classes))}."
+      f"there is no optimizer {name!r}; use {', '.join(sorted(classes))}."
     )
   return classes[name.lower()]
 
@@ -378,15 +394,15 @@ def create_optimizer(
     raise TypeError(f"create_optimizer takes no loss. {names.OLD_NAMES}")
   if schedule is None:
     schedule = WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps)
-  kind = optimizer_class(optimizer)
-  if issubclass(kind, AdamWeightDecayOptimizer):
-    return kind(
+  chosen = find_optimizer_class(optimizer)
+  if issubclass(chosen, AdamWeightDecayOptimizer):
+    return chosen(
       learning_rate=schedule,
       weight_decay_rate=0.01,  # Devlin et al. 2019, appendix A.2.
       # As in the 2018 release (optimization.create_optimizer).
       exclude_from_weight_decay=("LayerNorm", "layer_norm", "bias"),
     )
-  made = kind(learning_rate=schedule, global_clipnorm=1.0)
+  other = chosen(learning_rate=schedule, global_clipnorm=1.0)
   # Keras compares the last parts of names: gamma and beta are layer norms'.
-  made.exclude_from_weight_decay(var_names=["gamma", "beta", "bias"])
-  return made
+  other.exclude_from_weight_decay(var_names=["gamma", "beta", "bias"])
+  return other

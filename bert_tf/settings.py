@@ -89,8 +89,8 @@ def setting(default: Any = REQUIRED, help: str = "", **properties: Any) -> Any:
   gives none.
   """
   required = default is REQUIRED or bool(properties.get("alternatives"))
-  made = Setting(help=help, required=required, **properties)
-  return dataclasses.field(default=default, metadata={_KEY: made})
+  value = Setting(help=help, required=required, **properties)
+  return dataclasses.field(default=default, metadata={_KEY: value})
 
 
 # Settings of a topic: `data(None, "The file.")` has the topic DATA.
@@ -146,7 +146,7 @@ def check(config: Dataclass) -> None:
   """
   for field in dataclasses.fields(config):
     name, value = field.name, getattr(config, field.name)
-    classes = (vars(kind) for kind in type(config).__mro__)
+    classes = map(vars, type(config).__mro__)
     fields = (c.get("__dataclass_fields__", {}).get(name) for c in classes)
     setting = next((f.metadata[_KEY] for f in fields if f and f.metadata), None)
     if not setting or value is None:
@@ -227,10 +227,10 @@ def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
   return dataclasses.replace(config, **changes)
 
 
-def extract(config: Dataclass, kind: type[Config]) -> Config:
-  """Returns a config of class `kind`, whose fields `config` also has."""
-  names = [field.name for field in dataclasses.fields(kind)]
-  return kind(**{name: getattr(config, name) for name in names})
+def extract(config: Dataclass, config_class: type[Config]) -> Config:
+  """Returns a config of another class, whose fields `config` also has."""
+  names = [field.name for field in dataclasses.fields(config_class)]
+  return config_class(**{name: getattr(config, name) for name in names})
 
 
 def values(config: Dataclass) -> dict[str, Any]:
@@ -238,16 +238,16 @@ def values(config: Dataclass) -> dict[str, Any]:
   return {field.name: value for field, value in _flat_fields(config)}
 
 
-def decisive(config: Dataclass) -> dict[str, Any]:
+def training_settings(config: Dataclass) -> dict[str, Any]:
   """Returns the settings that decide what a training learns, by name.
 
   Those that a saved run keeps are left out, since `fill` names them.
   """
   topics = (DATA, INSTANCES, MASKING, TRAINING)
-  found = {}
+  result = {}
   for field, value in _flat_fields(config):
     name, setting = field.name, get_setting(field)
     if setting and not setting.is_saved and name != "stop_at_step":
       if setting.topic in topics or name in ("precision", "deterministic"):
-        found[name] = value
-  return found
+        result[name] = value
+  return result

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bert_tf.files import paths
+from bert_tf.files import text_lines
 from bert_tf.formats import tokenizer_files
 
 # Special tokens in the order of the released vocabularies.
@@ -61,10 +61,10 @@ def validate_case_matches_checkpoint(
   folder = match.group(1) if match else ""
   trained_lower = not folder.startswith(("cased", "multi_cased"))
   if _RELEASED.fullmatch(folder) and trained_lower != do_lower_case:
-    kind = "lower-cased" if trained_lower else "cased"
+    case = "lower-cased" if trained_lower else "cased"
     raise ValueError(
       f"do_lower_case={do_lower_case} does not fit init_checkpoint "
-      f"{init_checkpoint}, since {folder} was trained on {kind} text; set "
+      f"{init_checkpoint}, since {folder} was trained on {case} text; set "
       f"`do_lower_case={trained_lower}`."
     )
 
@@ -97,7 +97,7 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
 def parse_vocab(content: bytes, vocab_file: str) -> dict[str, int]:
   """Returns the ids in the content of a vocab.txt; see `load_vocab`."""
   content = content.removeprefix(codecs.BOM_UTF8)
-  lines = paths.decode(vocab_file, content).replace("\r", "").split("\n")
+  lines = text_lines.decode(vocab_file, content).replace("\r", "").split("\n")
   tokens = [line.strip() for line in lines]
   while tokens and not tokens[-1]:
     tokens.pop()
@@ -166,8 +166,8 @@ def _is_control(char: str) -> bool:
   return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
 
 
-def is_own_token(char: str) -> bool:
-  """Returns whether `BasicTokenizer` makes each such character a token."""
+def is_separate_token(char: str) -> bool:
+  """Returns whether `BasicTokenizer` splits words at this character."""
   return _is_cjk(ord(char)) or is_punctuation(char)
 
 

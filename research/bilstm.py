@@ -7,9 +7,10 @@ from keras import ops
 
 from bert_tf import heads, model_inputs
 from bert_tf.losses import Features
-from bert_tf.tasks import base, fine_tuning
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification_task
+from bert_tf.tasks.rows import Results
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import task as squad_task
 from bert_tf.tensor import Tensor
@@ -98,7 +99,7 @@ def run(
   config: (
     classification_config.ClassificationConfig | squad_config.SquadConfig
   ),
-) -> base.Results | None:
+) -> Results | None:
   """Fine-tunes and evaluates with a BiLSTM; see fine_tuning.run."""
   if isinstance(config, squad_config.SquadConfig):
     return fine_tuning.run(config, _SquadTask)

@@ -5,7 +5,7 @@ import os
 import sys
 from contextlib import AbstractContextManager
 
-from bert_tf.files import errors
+from bert_tf.files import packages
 
 # Extras of bert_tf that each command needs, by its package in this folder.
 _EXTRAS = {
@@ -21,7 +21,7 @@ def needs_extras(name: str) -> AbstractContextManager[None]:
   Args:
     name: package of the command in this folder.
   """
-  return errors.needs_extra("this command", extra=_EXTRAS[name])
+  return packages.needs_extra("this command", extra=_EXTRAS[name])
 
 
 def run(name: str) -> None:

@@ -24,7 +24,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, paths, text_lines
 
 _ROOT = str(pathlib.Path(__file__).resolve().parents[1])
 _RUN_FILE = "sweep_run.json"  # The command and results of a finished run.
@@ -74,7 +74,7 @@ def read_results(
   for file, prefix in files.items():
     path = os.path.join(folder, file)
     if paths.exists(path):
-      for line in paths.read_text(path).splitlines():
+      for line in text_lines.read_text(path).splitlines():
         name, _, value = line.partition(" = ")
         results[prefix + name] = float(value)
   return results
@@ -122,7 +122,7 @@ def _execute(folder: str, words: Sequence[str]) -> dict[str, float]:
   """Executes a run unless it is finished; returns {} if it failed."""
   path = os.path.join(folder, _RUN_FILE)
   if paths.exists(path):
-    saved = json.loads(paths.read_text(path))
+    saved = json.loads(text_lines.read_text(path))
     if saved["command"] != list(words):
       sys.exit(
         f"{folder} has a run with other flags; set another --output_dir."

@@ -5,12 +5,11 @@ import re
 
 from bert_tf import model_config, optimization
 from bert_tf.data import masking
-from bert_tf.pipeline import config as pipeline_config
+from bert_tf.pipeline.config import SIZES
 
 TEXT = (
   pathlib.Path(__file__).resolve().parents[1] / "docs" / "guides.md"
 ).read_text()
-SIZES = pipeline_config.SIZES
 
 
 def read_rows(num_cells):

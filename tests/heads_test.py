@@ -50,7 +50,7 @@ KINDS = [registry.load(t.model) for t in registry.TASKS.values() if t.model]
 @pytest.mark.parametrize("kind", KINDS)
 def test_heads_name_the_variables_of_their_models(kind):
   config = modeling.BertConfig(7, 4, 1, 2, 6, max_position_embeddings=5)
-  model = heads.build(kind, config, num_labels=3)
+  model = heads.build_model(kind, config, num_labels=3)
   sizes = {"D": 4, "V": 7, "C": 3}
   named = {
     name: tuple(sizes.get(size, size) for size in shape)

@@ -13,7 +13,7 @@ RESEARCH = ROOT / "research"
 
 # In import order. "core" is the modules at the root of the package, except
 # `names` and `tensor`, which import nothing, as does tasks.registry, the data
-# of the tasks. "core" includes model_folder, since `from_pretrained` calls it.
+# of the tasks.
 FOLDERS = (
   "names",
   "tasks.registry",
@@ -25,6 +25,7 @@ FOLDERS = (
   "kernels",
   "layers",
   "core",
+  "model_folder",
   "corpora",
   "data",
   "training",
@@ -36,6 +37,9 @@ FOLDERS = (
   "pipeline",
   "cli",
 )
+
+# `from_pretrained` and `save_pretrained` are the only imports upwards.
+UPWARDS = (PACKAGE / "heads.py", PACKAGE / "modeling.py")
 
 # Modules that work without TensorFlow, whose import takes seconds. Commands and
 # configs do so too.
@@ -49,6 +53,8 @@ WITHOUT_TENSORFLOW = (
   "files.atomic",
   "files.compression",
   "files.errors",
+  "files.messages",
+  "files.packages",
   "files.paths",
   "files.worker_pool",
   "hub.cache",
@@ -67,9 +73,7 @@ def modules():
   """Yields dotted name below bert_tf and file of each module."""
   for path in sorted(PACKAGE.rglob("*.py")):
     parts = path.relative_to(PACKAGE).with_suffix("").parts
-    if parts == ("model_folder", "__init__"):
-      yield "model_folder", path
-    elif parts[-1] not in ("__init__", "__main__"):
+    if parts[-1] not in ("__init__", "__main__"):
       yield ".".join(parts), path
 
 
@@ -78,9 +82,7 @@ def folder(name):
   if name == "tasks.registry":
     return name
   top, _, tail = name.partition(".")
-  if top in ("names", "tensor") or tail and top != "model_folder":
-    return top
-  return "core"
+  return top if top in ("names", "tensor") or tail else "core"
 
 
 def imported_names(path):
@@ -103,6 +105,8 @@ def imported_modules(path, known):
       ends = range(len(parts), 1, -1)
       candidates = (".".join(parts[1:end]) for end in ends)
       imported.update(next(([c] for c in candidates if c in known), []))
+  if path in UPWARDS:
+    imported.discard("model_folder.folder")
   return imported
 
 

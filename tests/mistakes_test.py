@@ -12,8 +12,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 
 import bert_tf
@@ -24,7 +22,6 @@ from bert_tf.corpora import corpus, corpus_build, sources, text_config
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import lock
-from bert_tf.formats import parquet
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
 from bert_tf.model_folder import letter_case
@@ -58,12 +55,7 @@ def build_corpus(world, formats="text", **output):
   config = text_config.TextConfig(input_format=formats)
   output = text_config.Output(output_file=world.path("corpus.txt"), **output)
   files = sources.find_files(world.path("text.txt"), config, formats)
-  corpus_build.create(config, files, output)
-
-
-def write_table(world, name):
-  path = world.path(name)
-  pyarrow.parquet.write_table(pa.table({"text": ["a", "b"]}), path)
+  corpus_build.build_corpus(config, files, output)
 
 
 def not_finite(world):
@@ -189,14 +181,6 @@ MISTAKES = (
     "documents=file",
   ),
   Mistake(
-    "a shard of a Parquet data set is missing",
-    lambda w: (
-      write_table(w, "train-00000-of-00002.parquet"),
-      parquet.find_split(str(w.folder), "train"),
-    ),
-    "train-00001-of-00002.parquet",
-  ),
-  Mistake(
     "a glob for all shards of records finds some of them",
     lambda w: (
       w.records(num_shards=3),
@@ -215,41 +199,15 @@ MISTAKES = (
     "data-00000-of-00002 data-00000-of-00003",
   ),
   Mistake(
-    "a shard of a corpus is missing",
-    lambda w: (
-      w.write("text-00001-of-00002.gz", "a"),
-      sources.find_files(w.path("text-*")),
-    ),
-    "text-00000-of-00002.gz",
-  ),
-  Mistake(
-    "two versions of a Parquet data set are in a folder",
-    lambda w: (
-      write_table(w, "train-00000-of-00001.parquet"),
-      write_table(w, "train-00000-of-00002.parquet"),
-      write_table(w, "train-00001-of-00002.parquet"),
-      parquet.find_split(str(w.folder), "train"),
-    ),
-    "train-00000-of-00001.parquet train-00000-of-00002.parquet",
-  ),
-  Mistake(
     "the text changes while its records are made",
     lambda w: [
-      list(corpus.shard_documents(shard))
+      list(corpus.read_shard(shard))
       for shard in corpus.plan_shards([w.text()], 2)
       if w.write("text.txt", "a .\n")
     ],
     "text.txt",
   ),
   # Records.
-  Mistake(
-    "records resume with another dupe_factor",
-    lambda w: (
-      w.records(num_shards=2),
-      w.records(num_shards=2, resume=True, dupe_factor=2),
-    ),
-    "dupe_factor resume 1 2",
-  ),
   Warned(
     "a shard has a single document, so no random next sentence",
     lambda w: w.records(documents=2, num_shards=2),
@@ -338,11 +296,6 @@ MISTAKES = (
     "best_metric masked_lm_loss eval_every_steps",
   ),
   # Examples and labels.
-  Mistake(
-    "quotation marks within a cell are not doubled",
-    lambda w: w.classify({"train.csv": 'text,label\n"a"b,c\n'}),
-    "train.csv:2",
-  ),
   Mistake(
     "a label of dev.csv is not in train.csv",
     lambda w: w.classify({"dev.csv": "text,label\na,2\n"}, do_eval=True),
@@ -482,11 +435,6 @@ MISTAKES = (
     "train.txt JSON lines docs/named_entity_recognition.md",
   ),
   Mistake(
-    "columns of another name, between semicolons",
-    lambda w: w.classify({"train.csv": "review;stars\na;0\nb;1\n"}),
-    "train.csv 'text' Its columns: review, stars",
-  ),
-  Mistake(
     "rows of CSV are given as JSON lines",
     lambda w: w.classify({"train.jsonl": worlds.TEXTS}, task_name="jsonl"),
     "train.jsonl:1 commas",
@@ -513,13 +461,6 @@ MISTAKES = (
     "two commands write the same records",
     lambda w: while_written(w.path("data"), w.records),
     "data another process",
-  ),
-  Mistake(
-    "two commands write the same corpus",
-    lambda w: while_written(
-      w.path("corpus.txt"), lambda: (w.text(), build_corpus(w))
-    ),
-    "corpus.txt another process",
   ),
   # Starts and resumed runs.
   Mistake(

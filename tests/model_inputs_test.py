@@ -21,8 +21,11 @@ def test_lists_arrays_and_tensors_are_the_same_input():
   arrays = {name: np.array(value) for name, value in lists.items()}
   tensors = {n: keras.ops.convert_to_tensor(v) for n, v in arrays.items()}
   expected = np.asarray(MODEL(tensors).sequence_output)
-  for features in (lists, arrays, {**lists, "label_ids": [0, 1]}):
-    np.testing.assert_array_equal(MODEL(features).sequence_output, expected)
+  cls = np.zeros((2, 1), np.int64)
+  for more in ({}, {"label_ids": [0, 1]}, {"cls_positions": cls}):
+    for features in (lists, arrays):
+      output = MODEL({**features, **more}).sequence_output
+      np.testing.assert_array_equal(output, expected)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +42,7 @@ def test_lists_arrays_and_tensors_are_the_same_input():
     ),
     (
       {"input_ids": [[1, 2]], "mask": [[1, 1]]},
-      "mask. Did .*input_mask",
+      "mask. Rename it to input_mask",
     ),
     ({"input_ids": [[1, 2]], "position_ids": [[0, 1]]}, "no position_ids"),
     ({"input_word_ids": [[1, 2]]}, "input_ids"),
@@ -85,6 +88,25 @@ def test_a_value_out_of_range_is_refused(name, values, most):
   if name == "input_ids":  # TensorFlow checks a compiled call on a CPU.
     with pytest.raises(tf.errors.InvalidArgumentError):
       tf.function(MODEL)({name: tf.constant(values)})
+
+
+def test_fit_under_a_strategy_takes_incomplete_batches(start_python, tmp_path):
+  code = """
+import keras, numpy as np, tensorflow as tf
+[cpu] = tf.config.list_physical_devices("CPU")
+devices = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(cpu, devices)
+from bert_tf import heads, modeling
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+  model = heads.ClassifierModel(modeling.BertConfig(30, 8, 1, 2, 16), 2)
+  model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True))
+x, y = {"input_ids": np.full((9, 6), 7, "int32")}, np.arange(9) % 2
+history = model.fit(x, y, batch_size=4, verbose=0).history
+assert np.isfinite(history["loss"]).all()
+"""
+  script = tmp_path / "fit.py"
+  script.write_text(code)
+  assert start_python(script).wait() == 0
 
 
 def test_an_input_of_keras_has_to_be_of_integers():

@@ -226,7 +226,7 @@ def test_optimizers_are_named(name, kind):
 @pytest.mark.parametrize("name", ["adam2", "LossScaleOptimizer", "optimizer"])
 def test_an_unknown_name_is_answered_by_known_ones(name):
   with pytest.raises(ValueError, match=f"{name}.*adafactor, .*lion"):
-    optimization.optimizer_class(name)
+    optimization.find_optimizer_class(name)
 
 
 @pytest.mark.parametrize("norm", [np.inf, np.nan])

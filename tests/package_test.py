@@ -1,6 +1,5 @@
 """Public names of the package."""
 
-import ast
 import pathlib
 import subprocess
 import sys
@@ -20,18 +19,6 @@ def test_public_names_exist_and_are_listed(name):
     assert value.__name__ == name
     # Errors and pickles show this module.
     assert value.__module__ == f"bert_tf.{bert_tf._MODULES[name]}"
-
-
-def test_type_checkers_see_the_public_names():
-  tree = ast.parse((ROOT / "bert_tf" / "__init__.py").read_text())
-  seen = {
-    alias.asname: node.module
-    for node in ast.walk(tree)
-    if isinstance(node, ast.ImportFrom) and node.module.startswith("bert_tf.")
-    for alias in node.names
-    if alias.asname
-  }
-  assert seen == {n: f"bert_tf.{m}" for n, m in bert_tf._MODULES.items()}
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -33,7 +33,7 @@ def variables_without_gradient(model, loss_fn):
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_fine_tuned_models_declare_what_a_trace_finds(task, config):
   kind = registry.load(task.model)
-  model = heads.build(kind, config, num_labels=3)
+  model = heads.build_model(kind, config, num_labels=3)
   ids = np.array([[1, 2, 3], [4, 5, 0]])
   features = {"input_ids": ids, "input_mask": np.sign(ids)}
   if kind is heads.MultipleChoiceModel:

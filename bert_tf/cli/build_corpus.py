@@ -3,8 +3,8 @@ r"""Turns text of many formats into one sentence a line.
 bert-tf build-corpus --input_file='wikipedia/*.parquet' \
     --output_file=wiki.txt --language=de
 
-The input can be plain text, JSON lines, Parquet or the output of WikiExtractor,
-compressed (.gz, .bz2) or not, and by default it is Python's documentation.
+The input can be plain text, JSON lines or Parquet, compressed (.gz, .bz2) or
+not, and by default it is Python's documentation.
 """
 
 import dataclasses
@@ -48,6 +48,6 @@ def run() -> None:
   inputs = sources.find_files(
     config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )
-  corpus_build.create(
+  corpus_build.build_corpus(
     config.text, inputs, config.output, config.num_workers, config.resume
   )

@@ -10,7 +10,7 @@ from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags
 from bert_tf.corpora import sources, text_config
 from bert_tf.data import vocabulary
-from bert_tf.files import atomic, shard_files, text_lines
+from bert_tf.files import atomic, packages, shard_files, text_lines
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,23 +43,10 @@ class VocabularyConfig(text_config.PydocConfig):
   alphabet_size: int = settings.setting(
     1000, "How many characters the vocabulary keeps; raise it for Chinese."
   )
-  holdout_every: int = settings.setting(
-    50, "One line in this many is held out to measure the coverage.", minimum=2
-  )
-  eval_input_file: str | None = settings.setting(
-    None, "The files to measure the coverage on, instead of held-out lines."
-  )
 
 
-def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
-  inputs = sources.find_files(patterns, pydoc_packages=pydoc_packages)
-  for source in inputs:
-    if source.input_format != text_config.LINES:
-      raise ValueError(
-        f"{source.path} is not plain text but {source.input_format}; convert "
-        "it with build-corpus and learn from the result."
-      )
-  return [source.path for source in inputs]
+# One line in this many is held out to measure the coverage.
+_HOLDOUT_EVERY = 50
 
 
 @command.of(VocabularyConfig)
@@ -69,20 +56,14 @@ def run() -> None:
   tokenizer = tokenization.BasicTokenizer(
     config.do_lower_case, config.strip_accents
   )
-  files = _find_files(config.input_file, config.pydoc_packages)
-  eval_files: list[str] = []
-  if config.eval_input_file:
-    eval_files = _find_files(config.eval_input_file)
-  shard_files.check_output([config.output_file], files + eval_files)
-  vocabulary.import_learner()  # Fails before the text is read.
+  files = sources.find_lines(config.input_file, config.pydoc_packages)
+  shard_files.check_output([config.output_file], files)
+  # Fails before the text is read.
+  packages.import_tensorflow_text("learning a vocabulary")
   with atomic.file(config.output_file) as unfinished:
     lines = text_lines.read_lines(*files)
-    holdout_every = 0 if eval_files else config.holdout_every
-    counts, held_out = vocabulary.count_words(lines, tokenizer, holdout_every)
-    if eval_files:
-      lines = text_lines.read_lines(*eval_files)
-      held_out, _ = vocabulary.count_words(lines, tokenizer)
-    tokens = vocabulary.learn(
+    counts, held_out = vocabulary.count_words(lines, tokenizer, _HOLDOUT_EVERY)
+    tokens = vocabulary.learn_tokens(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )
     atomic.write_lines(unfinished, tokens)
@@ -90,7 +71,7 @@ def run() -> None:
   print(f"{config.output_file}: {len(tokens):,} entries")
   print(f"{'':14}{'words':>14}{'[UNK]':>10}{'pieces/word':>13}")
   for name, words in (("learned from", counts), ("held out", held_out)):
-    text = vocabulary.coverage(vocab, words)
+    text = vocabulary.measure_coverage(vocab, words)
     print(
       f"{name:14}{text.num_words:14,}{text.unknown_fraction:10.4%}"
       f"{text.pieces_per_word:13.3f}"

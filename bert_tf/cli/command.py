@@ -13,6 +13,7 @@ import re
 import select
 import signal
 import sys
+import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
 
@@ -20,13 +21,11 @@ from absl import app, flags, logging
 
 from bert_tf import settings
 from bert_tf.cli import config_flags
-from bert_tf.files import errors
+from bert_tf.files import errors, messages
 from bert_tf.kernels import backend
 
-# A shell's exit statuses of programs ended by SIGINT and by SIGPIPE, 13, which
-# Windows lacks.
-_SIGINT_STATUS = 128 + signal.SIGINT
-_SIGPIPE_STATUS = 128 + 13
+# A shell's exit status of a program ended by a signal is this plus its number.
+_SIGNAL_STATUS = 128
 
 # Keras on TensorFlow imports these packages if they are installed, but no
 # command needs them there. They add a third to the import time of TensorFlow.
@@ -39,7 +38,7 @@ _CLEAR_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 
 class _LogFormatter(python_logging.Formatter):
   def formatMessage(self, record: python_logging.LogRecord) -> str:  # noqa: N802
-    record.message = errors.printable(with_flags(record.message))
+    record.message = messages.printable(with_flags(record.message))
     if record.levelno > python_logging.INFO:
       record.message = f"{record.levelname.lower()}: {record.message}"
     return super().formatMessage(record)
@@ -62,37 +61,41 @@ class KerasFinder(importlib.abc.MetaPathFinder):
         raise ModuleNotFoundError(f"Keras need not import {fullname}.")
 
 
-def _interrupt(number: int, frame: types.FrameType | None) -> None:
-  """Raises KeyboardInterrupt, but ends the process during an import.
+def _stop(number: int, frame: types.FrameType | None) -> None:
+  """Raises SystemExit, but ends the process at once during an import.
 
   TensorFlow and Keras turn an exception in their import into others.
   """
+  if number == signal.SIGINT:
+    os.write(2, b"interrupted\n")
   while frame:
     if frame.f_code.co_filename.startswith("<frozen importlib"):
-      os.write(2, b"interrupted\n")
-      os._exit(_SIGINT_STATUS)
+      os._exit(_SIGNAL_STATUS + number)
     frame = frame.f_back
-  raise KeyboardInterrupt
+  signal.signal(number, signal.SIG_DFL)  # A second signal ends it at once.
+  sys.exit(_SIGNAL_STATUS + number)
 
 
 @contextlib.contextmanager
 def exit_with_reader() -> Iterator[None]:
-  """Within this scope, exits quietly at Ctrl-C or without a reader of stdout.
+  """Within this scope, exits quietly at a signal or without a reader of stdout.
 
-  Python ignores SIGPIPE, which sockets need, so the signal's default action
-  cannot be restored for the whole process.
+  The exit is an exception, so that unfinished files are removed. Python ignores
+  SIGPIPE, which sockets need, so the signal's default action cannot be restored
+  for the whole process.
   """
-  if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, _interrupt)
+  for number, default in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGTERM, signal.SIG_DFL),
+  ):
+    if signal.getsignal(number) is default:
+      signal.signal(number, _stop)
   try:
     try:
       yield
     finally:
       if sys.stdout is not None:
         sys.stdout.flush()
-  except KeyboardInterrupt:
-    print("interrupted", file=sys.stderr)
-    sys.exit(_SIGINT_STATUS)
   except BrokenPipeError as error:
     poll = select.poll()
     poll.register(1, 0)
@@ -101,7 +104,7 @@ def exit_with_reader() -> Iterator[None]:
       sys.exit(1)
     # Python flushes stdout once more when it exits.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    sys.exit(_SIGPIPE_STATUS)
+    sys.exit(_SIGNAL_STATUS + signal.SIGPIPE)
 
 
 def _as_json(error: UnicodeError) -> tuple[str, int]:
@@ -112,7 +115,7 @@ def _as_json(error: UnicodeError) -> tuple[str, int]:
 
 def show(text: str) -> None:
   """Prints text that a file or a model holds; escapes control characters."""
-  print(errors.printable(text))
+  print(messages.printable(text))
 
 
 def with_flags(message: str) -> str:
@@ -131,19 +134,24 @@ def with_flags(message: str) -> str:
 def report(error: Exception) -> None:
   """Prints an error to stderr; with --verbosity=1 also its traceback."""
   logging.debug("Traceback of the error:", exc_info=error)
-  kind, tensorflow = type(error).__name__, sys.modules.get("tensorflow")
-  message = str(error) or kind
+  name, tensorflow = type(error).__name__, sys.modules.get("tensorflow")
+  message = str(error) or name
   if tensorflow and isinstance(error, tensorflow.errors.OpError):
     message = errors.reason(error)
   elif not isinstance(error, _CLEAR_ERRORS):
-    message = f"{kind}: {error}; --verbosity=1 shows where."
+    first_line = message.strip().partition("\n")[0]
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    message = (
+      f"{name}: {first_line} ({frame.filename}:{frame.lineno}); --verbosity=1 "
+      "shows the traceback."
+    )
   is_exhausted = isinstance(error, MemoryError)
-  if kind == "ResourceExhaustedError":
-    is_exhausted = errors.full_disk(error) is None
+  if name == "ResourceExhaustedError":
+    is_exhausted = errors.system_limit(error) is None
   if is_exhausted and not isinstance(error, errors.OutOfMemoryError):
     message = f"out of memory ({message}); lower batch sizes or lengths."
   program = os.path.basename(sys.argv[0])
-  line = errors.printable(f"{program}: error: {with_flags(message)}")
+  line = messages.printable(f"{program}: error: {with_flags(message)}")
   print(line, file=sys.stderr, flush=True)
 
 
@@ -177,9 +185,9 @@ def _parse(description: str, argv: list[str]) -> list[str]:
   except (flags.Error, ValueError, OSError) as error:
     message = re.sub(r"\('Non-boolean.*", "use true or false.", str(error))
     if isinstance(error, flags.UnrecognizedFlagError):
-      own = [f"--{flag.name}" for flag in config_flags.own_flags()]
+      names = [f"--{flag.name}" for flag in config_flags.get_flags()]
       name = f"--{error.flagname}"
-      message = f"unknown flag {name}.{errors.did_you_mean(name, own)}"
+      message = f"unknown flag {name}.{messages.did_you_mean(name, names)}"
     report(ValueError(message))
     sys.exit(1)
   return arguments
@@ -193,8 +201,8 @@ def run(
 ) -> None:
   """Defines and parses the flags, calls `main` and exits; never returns.
 
-  A mistake prints one line to stderr and exits with status 1. Ctrl-C exits with
-  130, and a closed stdout, as in `| head`, with 141.
+  An error prints one line to stderr and exits with status 1. Ctrl-C exits with
+  130, SIGTERM with 143, and a closed stdout, as in `| head`, with 141.
 
   Args:
     main: called with the positional arguments.
@@ -219,8 +227,6 @@ def run(
       main(*given)
     except BrokenPipeError:
       raise  # For exit_with_reader.
-    except (RuntimeError, AssertionError, ArithmeticError):
-      raise  # Faults of a program need their traceback.
     except Exception as error:
       report(error)
       return 1

@@ -1,9 +1,7 @@
 """Flags of a config: defining and explaining them, building it from them."""
 
-import collections
 import dataclasses
 import functools
-import itertools
 import re
 import sys
 import textwrap
@@ -49,12 +47,12 @@ def define(
 
   The attribute `setting` of each flag is its Setting, with the complete help.
   """
-  for field, setting, kind in _settings(config_class):
+  for field, setting, value_type in _settings(config_class):
     has_default = field.default is not dataclasses.MISSING
     default = field.default if has_default else None
     name = setting.flag or field.name
     setting = dataclasses.replace(setting, help=_help(setting))
-    _definer(setting, kind, default)(
+    _definer(setting, value_type, default)(
       name=name,
       default=list(default) if isinstance(default, tuple) else default,
       help=setting.help,
@@ -65,31 +63,33 @@ def define(
 
 
 def _definer(
-  setting: settings.Setting, kind: Any, default: Any
+  setting: settings.Setting, value_type: Any, default: Any
 ) -> Callable[..., object]:
-  """The function of absl that defines a flag for values of type `kind`."""
+  """Returns the function of absl that defines a flag of a type."""
   if setting.choices:
     return functools.partial(flags.DEFINE_enum, enum_values=setting.choices)
-  if kind in (int, float):
+  if value_type in (int, float):
     return functools.partial(
-      flags.DEFINE_integer if kind is int else flags.DEFINE_float,
+      flags.DEFINE_integer if value_type is int else flags.DEFINE_float,
       lower_bound=setting.minimum,
       upper_bound=setting.maximum,
     )
-  if kind is bool and default is None and not setting.is_saved:
+  if value_type is bool and default is None and not setting.is_saved:
     return functools.partial(flags.DEFINE, _BooleanOrAuto(), boolean=True)
-  if kind is bool:
+  if value_type is bool:
     return flags.DEFINE_bool
   if setting.repeated:
     return flags.DEFINE_multi_string
-  if kind == tuple[int, ...]:
+  if value_type == tuple[int, ...]:
     serializer: flags.ArgumentSerializer = flags.ListSerializer(",")
     return functools.partial(flags.DEFINE, _Integers(), serializer=serializer)
-  return flags.DEFINE_list if kind == tuple[str, ...] else flags.DEFINE_string
+  return (
+    flags.DEFINE_list if value_type == tuple[str, ...] else flags.DEFINE_string
+  )
 
 
 def _help(setting: settings.Setting) -> str:
-  """The help, with alternatives and the default saved in run.json."""
+  """Returns the help, with alternatives and the default saved in run.json."""
   text = setting.help
   if setting.is_saved and "Default:" not in text:
     text += " Default: what the model's run.json says"
@@ -119,15 +119,17 @@ def build(
     OSError: if an output path cannot be written, before any data are read.
   """
   arguments: dict[str, Any] = {}
-  for field, setting, kind in _fields(config_class):
+  for field, setting, value_type in _fields(config_class):
     if field.name in values:
       arguments[field.name] = values[field.name]
     elif setting:
       value: Any = flag_values[setting.flag or field.name].value
       is_list = isinstance(value, list)
       arguments[field.name] = tuple(value) if is_list else value
-    elif hasattr(kind, "__dataclass_fields__") and any(_settings(kind)):
-      arguments[field.name] = build(kind, flag_values, **values)
+    elif hasattr(value_type, "__dataclass_fields__") and any(
+      _settings(value_type)
+    ):
+      arguments[field.name] = build(value_type, flag_values, **values)
   config = config_class(**arguments)
   steps = {
     name
@@ -136,18 +138,19 @@ def build(
   }
   for field, setting, _ in _fields(config_class):
     value = arguments.get(field.name)
-    if setting and setting.writes and value:
-      is_list = setting.writes == "files"
-      for path in value.split(",") if is_list else [value]:
-        is_folder = setting.writes == "folder"
-        # A run in a folder that can only be read may be evaluated.
-        if not (is_folder and steps == {"do_eval"}):
-          atomic.check_writable(path.strip(), field.name, is_folder)
+    if not (setting and setting.writes and value):
+      continue
+    is_folder = setting.writes == "folder"
+    # A run in a folder that can only be read may be evaluated.
+    if is_folder and steps == {"do_eval"}:
+      continue
+    for path in value.split(",") if setting.writes == "files" else [value]:
+      atomic.check_writable(path.strip(), field.name, is_folder)
   return config
 
 
 def is_given(name: str) -> bool:
-  """Whether the user set a flag."""
+  """Returns whether the user set a flag."""
   return bool(flags.FLAGS[name].present)
 
 
@@ -160,7 +163,7 @@ def refuse_given(names: Iterable[str], reason: str) -> None:
     raise ValueError(f"--{name} {reason}; leave it out.")
 
 
-def own_flags(flag_values: flags.FlagValues = flags.FLAGS) -> list[flags.Flag]:
+def get_flags(flag_values: flags.FlagValues = flags.FLAGS) -> list[flags.Flag]:
   """Returns the flags made by `define`, by topic."""
   all_flags = [flag_values[name] for name in flag_values]
   return sorted(
@@ -175,24 +178,26 @@ def _fields(
   """Yields the fields with their settings and types; X for `X | None`."""
   types_by_name = typing.get_type_hints(config_class)
   for field in dataclasses.fields(config_class):
-    kind = types_by_name[field.name]
-    if isinstance(kind, types.UnionType):
-      kind, *_ = [t for t in typing.get_args(kind) if t is not type(None)]
-    yield field, settings.get_setting(field), kind
+    value_type = types_by_name[field.name]
+    if isinstance(value_type, types.UnionType):
+      value_type, *_ = [
+        t for t in typing.get_args(value_type) if t is not type(None)
+      ]
+    yield field, settings.get_setting(field), value_type
 
 
 def _settings(
   config_class: type[settings.Dataclass],
 ) -> Iterator[tuple[dataclasses.Field, settings.Setting, Any]]:
-  for field, setting, kind in _fields(config_class):
+  for field, setting, value_type in _fields(config_class):
     if setting:
-      yield field, setting, kind
-    elif hasattr(kind, "__dataclass_fields__"):
-      yield from _settings(kind)
+      yield field, setting, value_type
+    elif hasattr(value_type, "__dataclass_fields__"):
+      yield from _settings(value_type)
 
 
 def is_script() -> bool:
-  """Whether a script of run_scripts/ runs, not a `bert-tf` command."""
+  """Returns whether a script of run_scripts/ runs, not a `bert-tf` command."""
   return not sys.argv[0].startswith("bert-tf ")
 
 
@@ -210,15 +215,15 @@ def help_text(
   if is_script():
     command = r"bert-tf [a-z-]+|python run_scripts/\w+\.py"
     text = re.sub(command, f"python {sys.argv[0]}", text)
-  own = own_flags(flag_values)
-  end = f"--help=all explains all {len(own)} flags, by topic."
-  if is_complete or len(own) <= _MAX_FLAGS_OF_SHORT_HELP:
+  all_flags = get_flags(flag_values)
+  end = f"--help=all explains all {len(all_flags)} flags, by topic."
+  if is_complete or len(all_flags) <= _MAX_FLAGS_OF_SHORT_HELP:
     is_complete = True
     end = "--helpfull adds the flags of absl, such as --verbosity."
-    if any(flag.setting.original for flag in own):
+    if any(flag.setting.original for flag in all_flags):
       end = f"* The original release has this flag as well.\n{end}"
   sections: dict[str, list[str]] = {"Required": []}
-  for flag in own:
+  for flag in all_flags:
     topic = flag.setting.topic if is_complete else "Main flags"
     if flag.setting.required or flag.setting.main or is_complete:
       title = "Required" if flag.setting.required else topic
@@ -230,7 +235,7 @@ def help_text(
 
 
 def _explain(flag: flags.Flag, is_complete: bool) -> str:
-  """The entry of a flag; a short one has the first sentence of its help."""
+  """Returns the entry of a flag; a short one has its first sentence."""
   setting, text = flag.setting, flag.setting.help
   name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
   with_choices = f"{name}={'|'.join(setting.choices or ())}"
@@ -257,31 +262,17 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   The command itself checks a flag with alternatives among its flags, since a
   file may replace it: a run in output_dir replaces --model.
   """
-  own = own_flags(flag_values)
-  present = {flag.name for flag in own if flag.present}
-  for flag in own:
-    if flag.setting.required and flag.present and flag.value in ("", [], [""]):
+  missing = []
+  for flag in get_flags(flag_values):
+    if not flag.setting.required:
+      continue
+    if flag.present and flag.value in ("", [], [""]):
       raise ValueError(f"--{flag.name} is empty.")
-  missing = [
-    (flag.name, *flag.setting.alternatives)
-    for flag in own
-    if flag.setting.required
-    and present.isdisjoint((flag.name, *flag.setting.alternatives))
-  ]
+    names = (flag.name, *flag.setting.alternatives)
+    if not any(n in flag_values and flag_values[n].present for n in names):
+      missing.append(names)
   if any(set(flag_values).isdisjoint(names[1:]) for names in missing):
-    counts = collections.Counter(itertools.chain.from_iterable(missing))
-    best = functools.partial(max, key=lambda name: counts[name])
-    texts = []
-    # --data_file replaces both --data_dir and --task_name.
-    for name, group in itertools.groupby(missing, best):
-      first, *others = group
-      if name == first[0]:
-        # --text is a flag of another form of the command.
-        forms = [name, *(n for n in first[1:] if n not in flag_values)]
-        texts.append(" or ".join(f"--{form}" for form in forms))
-      else:
-        replaced = " with ".join(f"--{names[0]}" for names in (first, *others))
-        texts.append(f"--{name} (or {replaced})")
+    texts = [" or ".join(f"--{n}" for n in names) for names in missing]
     raise ValueError(
       f"these flags are missing: {', '.join(texts)}; see --help."
     )
@@ -292,16 +283,17 @@ def check_inputs() -> None:
 
   The commands themselves would import TensorFlow before, which takes seconds.
   """
-  for flag in own_flags():
-    path, kind = flag.value, flag.setting.reads
-    # A processor of the user's may take anything as its data_dir.
-    is_theirs = kind == "folder" and getattr(flags.FLAGS, "processor", None)
-    if not (kind and flag.present and path) or is_theirs:
+  for flag in get_flags():
+    path, reads = flag.value, flag.setting.reads
+    if not (reads and flag.present and path):
       continue
-    if kind == "model":
+    # A processor of the user's may take anything as its data_dir.
+    if reads == "folder" and getattr(flags.FLAGS, "processor", None):
+      continue
+    if reads == "model":
       cache.resolve_model(path)
     elif not (paths.is_remote(path) or paths.exists(path)):
-      raise FileNotFoundError(f"--{flag.name}={path}: no such {kind}.")
+      raise FileNotFoundError(f"--{flag.name}={path}: no such {reads}.")
 
 
 def with_underscores(word: str) -> str:

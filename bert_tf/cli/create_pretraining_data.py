@@ -9,7 +9,7 @@ import dataclasses
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
 from bert_tf.corpora import text_config
-from bert_tf.data import config as data_config
+from bert_tf.data.config import BeamConfig, PretrainingDataConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -17,9 +17,10 @@ class CommandConfig(text_config.PydocConfig):
   """The files, the processes and the instances."""
 
   input_file: str = settings.data(
-    help="The text to read: comma-separated files and globs, local or in "
-    "gs://, which may end in .gz or .bz2. pydoc stands for Python's "
-    "documentation.",
+    help="The text to read, one sentence a line and a blank line between "
+    "documents: comma-separated files and globs, local or in gs://, which may "
+    "end in .gz or .bz2. pydoc stands for Python's documentation. build-corpus "
+    "converts other formats.",
     original=True,
   )
   output_file: str = settings.output(
@@ -28,8 +29,7 @@ class CommandConfig(text_config.PydocConfig):
     original=True,
     writes="files",
   )
-  data: data_config.PretrainingDataConfig
-  text: text_config.TextConfig
+  data: PretrainingDataConfig
   num_shards: int = settings.output(
     1,
     "The number of parts of the text, each of which gets its own file. With 1, "
@@ -41,7 +41,7 @@ class CommandConfig(text_config.PydocConfig):
     "The number of processes, at most num_shards. The result stays the same.",
     main=True,
   )
-  beam: text_config.BeamConfig
+  beam: BeamConfig
   resume: bool = settings.output(
     False,
     "Whether to keep what an interrupted run with the same flags has finished.",
@@ -51,12 +51,8 @@ class CommandConfig(text_config.PydocConfig):
 @command.of(CommandConfig)
 def run() -> None:
   """Creates the records that the flags describe."""
-  from bert_tf.corpora import corpus_build, sources
-  from bert_tf.data import (
-    pretraining_beam,
-    pretraining_data,
-    pretraining_shards,
-  )
+  from bert_tf.corpora import sources
+  from bert_tf.data import pretraining_beam, pretraining_shards
   from bert_tf.model_folder import letter_case
 
   config = config_flags.build(CommandConfig)
@@ -65,35 +61,19 @@ def run() -> None:
     config_flags.refuse_given(
       names, "has no effect with --nomask: run_pretraining masks the instances"
     )
-  inputs = sources.find_files(
-    config.input_file, config.text, text_config.LINES, config.pydoc_packages
-  )
-  # These checks come before the text is processed, which may take hours.
-  pretraining_shards.output_files(
-    [source.path for source in inputs],
-    config.output_file,
-    config.num_shards,
-    config.num_workers,
-  )
-  pretraining_data.load_tokenizer(config.data)
+  input_files = sources.find_lines(config.input_file, config.pydoc_packages)
   letter_case.warn_if_cased(config.data.vocab_file, config.data.do_lower_case)
   build = None
   if config.beam.runner:
     build = pretraining_beam.builder(
       config.output_file, config.beam.runner, config.beam.pipeline_options
     )
-  with corpus_build.as_lines(
-    config.text,
-    inputs,
-    config.output_file.split(",")[0].strip(),
+  pretraining_shards.create(
+    config.data,
+    input_files,
+    config.output_file,
+    config.num_shards,
     config.num_workers,
-  ) as input_files:
-    pretraining_shards.create(
-      config.data,
-      input_files,
-      config.output_file,
-      config.num_shards,
-      config.num_workers,
-      config.resume,
-      build,
-    )
+    config.resume,
+    build,
+  )

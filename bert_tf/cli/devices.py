@@ -79,8 +79,8 @@ def run(
     try:
       with _strategy(config, tpu_name).scope():
         with distribution.translate_worker_loss():
-          own = config_flags.own_flags()
-          distribution.check_same({f"--{f.name}": f.value for f in own})
+          all_flags = config_flags.get_flags()
+          distribution.check_same({f"--{f.name}": f.value for f in all_flags})
           if not distribution.is_chief():
             logging.set_verbosity(logging.ERROR)
           main()

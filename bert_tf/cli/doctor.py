@@ -21,7 +21,7 @@ from packaging import requirements
 
 import bert_tf
 from bert_tf.cli import command
-from bert_tf.files import errors
+from bert_tf.files import packages
 from bert_tf.kernels import backend
 
 # Status, what was checked, the result and, after a fault, what fixes it.
@@ -62,7 +62,7 @@ def _rows() -> Iterator[Row]:
     status, requirement = "error", f"{name}{needed.specifier}"
     if name == "tensorflow-text":  # Training does not need it.
       status = "warning" if version else "missing"
-      requirement = errors.tensorflow_text_requirement(_version("tensorflow"))
+      requirement = packages.tensorflow_text_requirement(_version("tensorflow"))
     if version and needed.specifier.contains(version, prereleases=True):
       yield "ok", name, version
     else:
@@ -100,7 +100,7 @@ def _training_rows() -> Iterator[Row]:
   # NVIDIA's driver has this program.
   if "GPU" not in texts["devices"] and shutil.which("nvidia-smi"):
     text = "TensorFlow does not see it, CUDA_VISIBLE_DEVICES may hide it"
-    yield "warning", "GPU", text, errors.format_install_command("gpu")
+    yield "warning", "GPU", text, packages.format_install_command("gpu")
 
 
 def _train() -> None:

@@ -37,10 +37,10 @@ def run(name: str | None = None) -> None:
     return
   print(f"{'name':34}{'size':>11}  {'here':5}description")
   for source in catalog.ALL:
-    is_here = "yes" if cache.is_here(source) else ""
+    is_here = "yes" if cache.is_downloaded(source) else ""
     size = f"{source.num_bytes / 1e6:,.1f} MB"
     print(f"{source.name:34}{size:>11}  {is_here:5}{source.title}")
   print(
     "\nhf:OWNER/NAME is a model of Hugging Face. A model's size is its "
-    f"checkpoint's.\nThe cache is {cache.home()}."
+    f"checkpoint's.\nThe cache is {cache.find_home()}."
   )

@@ -8,7 +8,7 @@ import dataclasses
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.files import errors, text_lines
+from bert_tf.files import messages, text_lines
 
 # Maximum number of words in a printed list.
 _MAX_SHOWN = 10
@@ -69,5 +69,5 @@ def run() -> None:
     line = f"  {index}  {word}  was {' '.join(extension.pieces[word])}"
     command.show(line)
   if extension.known:
-    known = errors.join_names(extension.known, _MAX_SHOWN)
+    known = messages.join_names(extension.known, _MAX_SHOWN)
     command.show(f"Already in the vocabulary, so skipped: {known}")

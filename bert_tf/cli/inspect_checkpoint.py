@@ -54,13 +54,12 @@ def run(path: str | None = None, other_path: str | None = None) -> None:
   tensors = inspect.open_tensors(path)
   if other_path is not None:
     other = inspect.open_tensors(other_path)
-    num_differing = 0
-    for line in inspect.differences(tensors, other):
+    differences = list(inspect.differences(tensors, other))
+    for line in differences:
       command.show(line)
-      num_differing += 1
-    if num_differing:
+    if differences:
       num_all = len({*tensors.shapes, *other.shapes})
-      print(f"{num_differing} of {num_all} tensors differ")
+      print(f"{len(differences)} of {num_all} tensors differ")
       sys.exit(1)
     print(f"{len(tensors.shapes)} tensors, all equal")
     return

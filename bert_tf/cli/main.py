@@ -5,7 +5,7 @@ import sys
 
 import bert_tf
 from bert_tf.cli import command, config_flags, fine_tune
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.tasks import registry
 
 # The fine-tuning task of each command that has one.
@@ -56,7 +56,7 @@ def run() -> None:
     print(f"bert-tf {bert_tf.__version__}")
     sys.exit()
   if name not in COMMANDS:
-    hint = errors.did_you_mean(name, COMMANDS) + " bert-tf --help lists all."
+    hint = messages.did_you_mean(name, COMMANDS) + " bert-tf --help lists all."
     sys.exit(f"bert-tf: error: unknown command {name}.{hint}")
   sys.argv = [f"bert-tf {name}", *arguments]
   if name in _TASKS:

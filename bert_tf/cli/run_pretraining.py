@@ -19,7 +19,7 @@ import re
 import sys
 
 from bert_tf.cli import config_flags, devices, model_flags
-from bert_tf.pipeline import config as pipeline_config
+from bert_tf.pipeline.config import PipelineConfig
 from bert_tf.tasks import pretraining_config
 
 
@@ -39,7 +39,7 @@ def _run_on_records() -> None:
 
 
 def _run_on_text() -> None:
-  config = config_flags.build(pipeline_config.PipelineConfig)
+  config = config_flags.build(PipelineConfig)
   from bert_tf.pipeline import stages
 
   stages.run(config)
@@ -51,7 +51,7 @@ def run() -> None:
     devices.run(
       _run_on_text,
       __doc__,
-      pipeline_config.PipelineConfig,
+      PipelineConfig,
       refused="--text runs on one machine. Make the records first, with "
       "create-pretraining-data, and give them as --input_file.",
     )

@@ -7,14 +7,18 @@ word pieces, each masked in turn.
 """
 
 import dataclasses
-import json
-from collections.abc import Iterator
 
 from absl import logging
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.files import atomic, compression, shard_files, text_lines
+from bert_tf.files import (
+  atomic,
+  compression,
+  json_files,
+  shard_files,
+  text_lines,
+)
 from bert_tf.inference import config as inference_config
 
 
@@ -63,32 +67,23 @@ def run() -> None:
     if not fitting:
       raise ValueError(f"no text has {limits}")
     logging.warning(f"These texts are left out, as they do not have {limits}")
-  scores = []
-
-  def scored() -> Iterator[str]:
-    for name, score in zip(fitting, scorer.score([*fitting.values()])):
-      text = texts[name]
-      scores.append(score)
-      if config.output_file:
-        row = {
-          "text": text,
-          "score": round(score.score, 6),
-          "tokens": score.tokens,
-          "log_probs": [round(float(value), 6) for value in score.log_probs],
-        }
-        yield json.dumps(row, ensure_ascii=False)
-      else:
-        yield f"{score.score:.4f}  {text}"
-
+  scores = list(scorer.score([*fitting.values()]))
   if config.output_file:
     with (
       atomic.file(config.output_file) as unfinished,
       compression.text_writer(unfinished, config.output_file) as writer,
     ):
-      writer.writelines(f"{line}\n" for line in scored())
+      for name, score in zip(fitting, scores):
+        row = {
+          "text": texts[name],
+          "score": round(score.score, 6),
+          "tokens": score.tokens,
+          "log_probs": [round(float(value), 6) for value in score.log_probs],
+        }
+        writer.write(f"{json_files.encode(row)}\n")
   else:
-    for line in scored():
-      command.show(line)
+    for name, score in zip(fitting, scores):
+      command.show(f"{score.score:.4f}  {texts[name]}")
   num_pieces = sum(len(score.tokens) for score in scores)
   print(
     f"{len(scores):,} texts, {num_pieces:,} word pieces, pseudo-perplexity "

@@ -49,7 +49,8 @@ def convert(
   if target_format != "original":
     model.config.check_bidirectional(str(source.weights))
   checkpoints.check_finite(str(source.weights), model.tensors)
-  return FORMATS[target_format].write(model, target)
+  FORMATS[target_format].write(model, target)
+  return model
 
 
 def find_format(path: str) -> str:

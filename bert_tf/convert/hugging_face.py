@@ -10,7 +10,7 @@ import numpy as np
 
 from bert_tf import heads, modeling, tokenization
 from bert_tf.convert import pretrained
-from bert_tf.files import atomic, errors, paths
+from bert_tf.files import atomic, packages, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.model_folder import run_info
 
@@ -21,12 +21,12 @@ read = pretrained.read  # It tells the formats apart.
 _ACTIVATIONS_THERE = {"gelu_erf": "gelu", "gelu": "gelu_new", "": "linear"}
 
 
-def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
+def write(model: pretrained.Pretrained, folder: str) -> None:
   """Writes a folder that `from_pretrained` of Hugging Face's classes can load.
 
   The folder may hold an earlier conversion of the same model.
   """
-  with errors.needs_extra(hugging_face.WEIGHTS, extra="hf"):
+  with packages.needs_extra(hugging_face.WEIGHTS, extra="hf"):
     from safetensors import numpy as safetensors
 
   contents = _contents(model)
@@ -56,7 +56,6 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
   pretrained.write_files(folder, model)
   for name, content in {**contents, hugging_face.WEIGHTS: data}.items():
     atomic.write_bytes(os.path.join(folder, name), content)
-  return model
 
 
 def _contents(model: pretrained.Pretrained) -> dict[str, bytes]:

@@ -28,7 +28,7 @@ def read(files: ModelFolder) -> pretrained.Pretrained:
   own_heads = _find_heads(shapes, files.saved)
   num_labels = shapes.get(f"{_ROOT}0", (0,))[0]
   config = files.config.without_random_values()
-  model = heads.build(_kind(own_heads), config, num_labels)
+  model = heads.build_model(_kind(own_heads), config, num_labels)
   kind = type(model).__name__
   num_values = sum(map(math.prod, shapes.values()))
   # Keras ignores values that the model lacks.
@@ -43,14 +43,16 @@ def read(files: ModelFolder) -> pretrained.Pretrained:
   return pretrained.build(files, files.saved, tensors)
 
 
-def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
+def write(model: pretrained.Pretrained, path: str) -> None:
   """Writes a file that `load_weights` reads, and the files beside it."""
   if not path.endswith(SUFFIXES):
     raise ValueError(
       f"{path} does not end in {SUFFIXES[0]}, which Keras requires."
     )
   config = model.config.without_random_values()
-  keras_model = heads.build(_kind(model.own_heads), config, model.num_labels)
+  keras_model = heads.build_model(
+    _kind(model.own_heads), config, model.num_labels
+  )
   for variable in keras_model.weights:
     variable.assign(model.tensors[variable.path])
   pretrained.write_files(os.path.dirname(path) or ".", model)
@@ -62,7 +64,6 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
     with zipfile.ZipFile(archive) as opened, open(unfinished, "wb") as writer:
       with opened.open("model.weights.h5") as weights:
         shutil.copyfileobj(weights, writer)
-  return model
 
 
 def _kind(own_heads: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:

@@ -235,7 +235,7 @@ def _layout(
   )
 
 
-def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
+def write(model: pretrained.Pretrained, path: str) -> None:
   """Writes a checkpoint for Model Garden's model with the same heads.
 
   `tf.train.Checkpoint(encoder=...)` reads the encoder, and `(model=...)` a
@@ -260,7 +260,6 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
       "The checkpoint does not store the activation, so give BertEncoderV2 "
       f"{hidden_act!r} as its inner_activation."
     )
-  return model
 
 
 def _root(model: pretrained.Pretrained) -> tf.train.Checkpoint:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import checkpoint_names, checkpoints, heads, modeling
-from bert_tf.files import errors, json_files, paths
+from bert_tf.files import json_files, messages, paths
 from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import run_info
 from bert_tf.model_folder.folder import ModelFolder
@@ -82,11 +82,10 @@ def read(files: ModelFolder) -> Pretrained:
   return build(files, files.saved, tensors)
 
 
-def write(model: Pretrained, path: str) -> Pretrained:
+def write(model: Pretrained, path: str) -> None:
   """Writes a checkpoint of the original, and the other files beside it."""
   write_files(os.path.dirname(path) or ".", model)
   checkpoints.write(path, model.tensors)
-  return model
 
 
 def find_shapes(files: ModelFolder) -> dict[str, Shape]:
@@ -138,7 +137,7 @@ def collect_tensors(
 def warn_of_left_out(path: str, names: Collection[str]) -> None:
   """Warns of tensors that are not converted."""
   if names:
-    left_out = errors.join_names(sorted(names))
+    left_out = messages.join_names(sorted(names))
     logging.warning("%s: BERT has no %s, so they are left out.", path, left_out)
 
 
@@ -224,7 +223,7 @@ def check_contents(folder: str, contents: Mapping[str, bytes]) -> None:
         keys = [k for k in sorted({*old, *new}) if old.get(k) != new.get(k)]
       if old == new or keys == ["bert_tf_version"]:
         continue
-    differs = f" ({errors.join_names(keys)} differ)" if keys else ""
+    differs = f" ({messages.join_names(keys)} differ)" if keys else ""
     raise ValueError(
       f"{path} belongs to another model{differs}; choose another "
       "`output_checkpoint`."

@@ -34,7 +34,7 @@ class Shard:
   spans: tuple[Span, ...]
 
 
-def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
+def write_documents(path: str, documents: Iterable[Sequence[str]]) -> int:
   """Writes documents, one sentence per line; returns their number.
 
   Without any, it raises ValueError and writes nothing.
@@ -44,7 +44,7 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
     atomic.file(path) as unfinished,
     compression.text_writer(unfinished, path) as writer,
   ):
-    for document in documents_:
+    for document in documents:
       writer.write("\n".join(document) + "\n\n")
       count += 1
     if not count:
@@ -53,7 +53,7 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
 
 
 def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
-  """Whether a document is held out for evaluation.
+  """Returns whether a document is held out for evaluation.
 
   A hash of `seed` and the text selects about `fraction` of all documents, so
   copies of a document are in the same split.
@@ -63,7 +63,7 @@ def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
   return int.from_bytes(digest, "big") / 2**64 < fraction
 
 
-def documents(paths: Sequence[str]) -> Iterator[list[str]]:
+def read_documents(paths: Sequence[str]) -> Iterator[list[str]]:
   """Yields each document as a list of its lines, stripped and not blank."""
   return _group_lines(text_lines.read_lines(*paths))
 
@@ -85,8 +85,8 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
   """Divides a corpus into shards of whole documents and about equal size.
 
   Every file is read once, and a document takes eight bytes of memory. The
-  shards hold the documents of `documents(paths)`, in the same order. Raises
-  ValueError if `num_shards` is below 1 or above the number of documents.
+  shards hold the documents of `read_documents(paths)`, in the same order.
+  Raises ValueError if `num_shards` is below 1 or above the number of documents.
   """
   starts, sizes = _scan_documents(paths)
   if not 1 <= num_shards <= len(starts):
@@ -119,13 +119,13 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
   return shards
 
 
-def shard_documents(shard: Shard) -> Iterator[list[str]]:
-  """Yields the documents of one shard; see `documents`."""
+def read_shard(shard: Shard) -> Iterator[list[str]]:
+  """Yields the documents of one shard; see `read_documents`."""
   return _group_lines(line for span in shard.spans for line in _read_span(span))
 
 
 def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
-  """The offsets of documents in the concatenated files, and the file sizes."""
+  """Returns offsets of documents in the concatenated files, and file sizes."""
   starts = array.array("q")
   sizes: list[int] = []
   follows_blank = True

@@ -38,7 +38,7 @@ _SENTENCE = re.compile(r"[\"'(]*[A-Z][^][{}<>\\|@#$%^~=]*[.!?][\"')]*")
 _WORD = re.compile(r"[\"'(]*[A-Za-z][a-z]*(?:['-][A-Za-z]+)*[\"'):;,.!?]*")
 
 
-def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
+def read_documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
   """Yields the documents of Python, then of packages, as lists of sentences.
 
   A document is a help topic or a module. Those with fewer than five new
@@ -53,7 +53,7 @@ def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
   seen: set[str] = set()
   document: list[str] = []
   for docstrings in _read_modules(folders):
-    for sentence in sentences("\n\n".join(docstrings)):
+    for sentence in find_sentences("\n\n".join(docstrings)):
       if sentence not in seen:
         seen.add(sentence)
         document.append(sentence)
@@ -84,7 +84,7 @@ def _read_docstrings(path: str) -> list[str]:
   return [ast.get_docstring(node) or "" for node in nodes]
 
 
-def sentences(docstring: str) -> Iterator[str]:
+def find_sentences(docstring: str) -> Iterator[str]:
   """Yields the English sentences of a docstring, without markup or code."""
   for paragraph in _BREAK.split(docstring):
     if ">>>" in paragraph or "::" in paragraph:

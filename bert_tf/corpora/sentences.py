@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 
-from bert_tf.files import errors
+from bert_tf.files import packages
 
 # Longer sentences are cut at a space before this length.
 _MAX_CHARS = 1000
@@ -39,13 +39,13 @@ class Splitter:
   """Splits text of a language, such as en, de-AT or zh_Hans, into sentences."""
 
   def __init__(self, language: str) -> None:
-    self._language = normalized_language(language).partition("-")[0]
+    self._language = normalize_language(language).partition("-")[0]
     if self._language not in _LANGUAGES:
       raise ValueError(
         f"there are no rules for sentences of `language={language}`; give a "
         "code such as de, or en for languages that end them with . ! and ?"
       )
-    with errors.needs_extra("splitting text into sentences", extra="corpus"):
+    with packages.needs_extra("splitting text into sentences", extra="corpus"):
       import sentencex
     self._segment = sentencex.segment
     has_clauses = self._language in _LANGUAGES_OF_CLAUSES
@@ -66,6 +66,6 @@ class Splitter:
         yield sentence
 
 
-def normalized_language(language: str) -> str:
-  """A language code in lower case with hyphens."""
+def normalize_language(language: str) -> str:
+  """Returns a language code in lower case with hyphens."""
   return language.strip().lower().replace("_", "-")

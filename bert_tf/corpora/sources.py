@@ -3,7 +3,6 @@
 import atexit
 import collections
 import dataclasses
-import html
 import os
 import re
 import tempfile
@@ -36,14 +35,6 @@ class InputFile:
   input_format: str  # A format of text_config, except AUTO.
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Document:
-  """A document as it was read."""
-
-  text: str  # One sentence or paragraph per line.
-  is_split: bool = False  # Whether each line is a sentence.
-
-
 def find_files(
   patterns: str,
   config: text_config.TextConfig | None = None,
@@ -63,10 +54,6 @@ def find_files(
   )
   if not names:
     raise ValueError("no input files are given; give files, globs or pydoc.")
-  if packages and "pydoc" not in names:
-    raise ValueError(
-      f"pydoc_packages={pydoc_packages} needs pydoc as one of {patterns}."
-    )
   config = config or text_config.TextConfig()
   files = []
   for name in names:
@@ -74,7 +61,7 @@ def find_files(
       temporary = tempfile.TemporaryDirectory(prefix="bert_tf_pydoc_")
       atexit.register(temporary.cleanup)
       path = os.path.join(temporary.name, "pydoc.txt")
-      corpus.write_documents(path, pydoc_corpus.documents(packages))
+      corpus.write_documents(path, pydoc_corpus.read_documents(packages))
       files.append(InputFile(path, text_config.LINES))
       continue
     matches = shard_files.expand(name)
@@ -87,6 +74,21 @@ def find_files(
         raise ValueError(f"{path} is empty (0 bytes).")
       files.append(InputFile(path, _detect_format(path, config, plain_format)))
   return files
+
+
+def find_lines(patterns: str, pydoc_packages: str = "") -> list[str]:
+  """Returns files of one sentence a line; see `find_files`.
+
+  Raises ValueError for a file of another format.
+  """
+  files = find_files(patterns, pydoc_packages=pydoc_packages)
+  for file in files:
+    if file.input_format != text_config.LINES:
+      raise ValueError(
+        f"{file.path} is not plain text but {file.input_format}; convert it "
+        "with build-corpus."
+      )
+  return [file.path for file in files]
 
 
 def _detect_format(
@@ -102,35 +104,32 @@ def _detect_format(
   start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
   if head.startswith(b"PAR1") or name.endswith(".parquet"):
     return text_config.PARQUET
-  if start.startswith((b"<mediawiki", b"<?xml")) or name.endswith(".xml"):
+  is_xml = start.startswith((b"<mediawiki", b"<?xml", b"<doc "))
+  if is_xml or name.endswith(".xml"):
     raise ValueError(
-      f"{path} is XML. Extract its text first (docs/corpora.md), or set "
-      "`input_format=text`."
+      f"{path} is XML; extract its text first (see docs/corpora.md)."
     )
-  if start.startswith(b"<doc "):
-    return text_config.WIKIEXTRACTOR
   if name.endswith((".jsonl", ".ndjson", ".json")) or _JSON.match(start):
     return text_config.JSONL
   return plain_format
 
 
-def read(
+def read_documents(
   source: InputFile,
   config: text_config.TextConfig,
   counts: collections.Counter[str],
-) -> Iterator[Document]:
-  """Yields the documents of a file, without blank ones.
+) -> Iterator[str]:
+  """Yields the documents of a file, a sentence or a paragraph a line.
 
-  `counts` receives the numbers of "documents_read" and of "blank" documents.
+  Blank documents are left out. `counts` receives the numbers of
+  "documents_read" and of "blank" ones.
   """
   path, input_format = source.path, source.input_format
   texts: Iterator[str]
   if input_format == text_config.LINES:
-    texts = map("\n".join, corpus.documents([path]))
+    texts = map("\n".join, corpus.read_documents([path]))
   elif input_format in (text_config.JSONL, text_config.PARQUET):
     texts = _read_table(path, input_format, config.text_column)
-  elif input_format == text_config.WIKIEXTRACTOR:
-    texts = _read_wikiextractor(path)
   elif config.documents == text_config.LINE:
     texts = filter(str.strip, text_lines.read_lines(path))
   elif config.documents == text_config.BLANK_LINE:
@@ -140,7 +139,7 @@ def read(
   for text in texts:
     counts["documents_read"] += 1
     if text.strip():
-      yield Document(text, is_split=input_format == text_config.LINES)
+      yield text
     else:
       counts["blank"] += 1
 
@@ -193,27 +192,3 @@ def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
         f"{path}:{line}: `text_column` {column} holds {kind} instead of text."
       )
     yield text or ""
-
-
-def _read_wikiextractor(path: str) -> Iterator[str]:
-  held: list[str] | None = None
-  number = 0
-  for number, line in enumerate(text_lines.read_lines(path), 1):
-    if line.startswith("<doc "):
-      if held is not None:
-        raise ValueError(f"{path}:{number}: a <doc> begins inside a <doc>.")
-      title = re.match('<doc [^>]*title="(.*)">', line)
-      held = []
-    elif held is None:
-      if line.strip():
-        raise ValueError(f"{path}:{number}: text is outside <doc> and </doc>.")
-    elif line.startswith("</doc>"):
-      yield "\n".join(held)
-      held = None
-    elif line.strip():
-      line = html.unescape(line)
-      is_title = title and line == html.unescape(title[1])
-      if held or not is_title:
-        held.append(line)
-  if held is not None:
-    raise ValueError(f"{path}:{number}: the file ends inside a <doc>.")

@@ -3,14 +3,12 @@
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.files import shard_files
 
 # Values of input_format.
 LINES = "lines"
 TEXT = "text"
 JSONL = "jsonl"
 PARQUET = "parquet"
-WIKIEXTRACTOR = "wikiextractor"
 AUTO = "auto"
 
 # Values of documents: the end of a document in running text.
@@ -27,8 +25,8 @@ class TextConfig:
     AUTO,
     "The format of the input. lines has a sentence a line and a blank line "
     "between documents, text is running text, jsonl and parquet have a "
-    "document in each row, wikiextractor has <doc> lines, and auto detects it.",
-    choices=(AUTO, LINES, TEXT, JSONL, PARQUET, WIKIEXTRACTOR),
+    "document in each row, and auto detects it.",
+    choices=(AUTO, LINES, TEXT, JSONL, PARQUET),
     main=True,
   )
   documents: str = settings.data(
@@ -64,15 +62,8 @@ class Output:
   """The files of a corpus."""
 
   output_file: str = settings.output(
-    help="The text file to write, compressed if it ends in .gz or .bz2. With "
-    "several shards, -00000-of-0000N is added to its name.",
+    help="The text file to write, compressed if it ends in .gz or .bz2.",
     writes="file",
-  )
-  num_shards: int = settings.output(
-    1,
-    "The number of output files, about equal in size.",
-    minimum=1,
-    main=True,
   )
   eval_output_file: str | None = settings.output(
     None,
@@ -82,39 +73,18 @@ class Output:
   )
   eval_fraction: float = settings.output(
     0.1,
-    "The fraction of the documents to hold out, above 0 and below 1.",
+    "The fraction of the documents to hold out.",
+    minimum=0,
+    maximum=1,
   )
   random_seed: int = settings.output(
     12345, "The seed that chooses held-out documents."
   )
 
-  @property
-  def files(self) -> list[str]:
-    """The paths of the shards, in order."""
-    return shard_files.shard_names(self.output_file, self.num_shards)
+  def __post_init__(self) -> None:
+    settings.check(self)
 
   @property
   def report_file(self) -> str:
     """Path of settings and counts as JSON; written last."""
     return f"{self.output_file}.report.json"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BeamConfig:
-  """The Beam runner and its options. Without a runner, Beam is not used."""
-
-  runner: str | None = settings.devices(
-    None,
-    "The Apache Beam runner, such as DirectRunner or DataflowRunner, instead "
-    "of --num_workers. It needs the extra beam.",
-  )
-  pipeline_options: str = settings.devices(
-    "",
-    "The options of Beam, separated by spaces. '--help' lists them.",
-  )
-
-  def __post_init__(self) -> None:
-    if self.pipeline_options and not self.runner:
-      raise ValueError(
-        f"`pipeline_options={self.pipeline_options}` needs `runner`."
-      )

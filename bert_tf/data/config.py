@@ -78,10 +78,31 @@ class PretrainingDataConfig:
     return self.max_seq_length - (2 if self.no_nsp else 3)
 
   @property
+  def max_instances(self) -> int:
+    """How many packed instances a record has room for; 0 if none is packed."""
+    if not self.pack_sequences:
+      return 0
+    return packing.max_instances(self.max_seq_length)
+
+  @property
   def num_predictions(self) -> int:
     """How many masked positions a record has room for."""
     config, length = self.masking_config, self.max_seq_length
     if self.mask and self.pack_sequences:
-      num_instances = packing.max_instances(length)
-      return config.num_to_predict_in_row(length, num_instances)
+      return config.num_to_predict_in_row(length, self.max_instances)
     return config.max_predictions_per_seq if self.mask else 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BeamConfig:
+  """The Beam runner and its options. Without a runner, Beam is not used."""
+
+  runner: str | None = settings.devices(
+    None,
+    "The Apache Beam runner, such as DirectRunner or DataflowRunner, instead "
+    "of --num_workers. It needs the extra beam.",
+  )
+  pipeline_options: str = settings.devices(
+    "",
+    "The options of Beam, separated by spaces. '--help' lists them.",
+  )

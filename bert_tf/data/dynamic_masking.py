@@ -2,7 +2,7 @@
 
 It draws a new mask in each epoch and needs no duplicates of the text (Liu et
 al. 2019, RoBERTa, section 4.1). The rules are those of `masking`. The mask of a
-record is a function of the seed, the epoch and the record's place in the epoch,
+record is a function of the seed, the epoch and the record's index in the epoch,
 so it does not depend on the batch size or on the step of a resumed run.
 """
 
@@ -17,7 +17,7 @@ from bert_tf.kernels import hashing
 
 Features = dict[str, tf.Tensor]
 
-# Kinds of word pieces.
+# What a word piece is for masking.
 _NEVER_MASKED, _BEGINS_WORD, _CONTINUES_WORD = range(3)
 
 
@@ -34,16 +34,16 @@ class DynamicMasker:
     self._seed = seed
     self._cls_id = vocab[tokenization.CLS]
     self._mask_id = vocab[tokenization.MASK]
-    kinds = [
+    piece_types = [
       _CONTINUES_WORD if token.startswith("##") else _BEGINS_WORD
       for token in vocab
     ]
     for token in (tokenization.CLS, tokenization.SEP):
-      kinds[vocab[token]] = _NEVER_MASKED
-    self._kinds = np.array(kinds, np.int32)
+      piece_types[vocab[token]] = _NEVER_MASKED
+    self._piece_types = np.array(piece_types, np.int32)
 
   def mask(
-    self, features: Features, epoch: tf.Tensor, places: tf.Tensor
+    self, features: Features, epoch: tf.Tensor, indices: tf.Tensor
   ) -> Features:
     """Returns a batch with masked words and the labels of the masked LM.
 
@@ -51,7 +51,7 @@ class DynamicMasker:
       features: `input_ids` and `input_mask`, int32 [B, F]. Packed sequences
         also have `cls_positions`, int32 [B, K]. Other features are passed on.
       epoch: int64 [B]. The epoch of each record; 0 in evaluation.
-      places: int64 [B]. The place of each record in the order of its epoch.
+      indices: int64 [B]. The index of each record in the order of its epoch.
 
     Returns:
       The features with masked `input_ids`, and `masked_lm_positions`,
@@ -60,26 +60,30 @@ class DynamicMasker:
     """
     config, ids = self._config, features["input_ids"]
     length = ids.shape[1]
-    seeds = tf.stack([self._seed + tf.zeros_like(epoch), epoch, places], 1)
+    seeds = tf.stack([self._seed + tf.zeros_like(epoch), epoch, indices], 1)
     draws = tf.cast(hashing.bits(seeds, 3 * length), tf.int64)
-    word_draws, kind_draws, id_draws = tf.unstack(
+    word_draws, action_draws, id_draws = tf.unstack(
       tf.reshape(draws, [-1, 3, length]), axis=1
     )
-    kinds = tf.gather(self._kinds, ids)
-    can_be_masked = (kinds != _NEVER_MASKED) & (features["input_mask"] > 0)
+    piece_types = tf.gather(self._piece_types, ids)
+    can_be_masked = (piece_types != _NEVER_MASKED) & (
+      features["input_mask"] > 0
+    )
     begins = can_be_masked
     if config.do_whole_word_mask:
       before = tf.pad(ids, [[0, 0], [1, 0]])[:, :-1]
-      begins &= (kinds == _BEGINS_WORD) | (before == self._cls_id)
+      begins &= (piece_types == _BEGINS_WORD) | (before == self._cls_id)
     # The index of each piece's word; -1 for a piece that is never masked.
     words = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1
     words = tf.where(can_be_masked, words, -1)
     starts = features.get("cls_positions", tf.zeros_like(ids[:, :1]))
     is_chosen = self._choose(words, features["input_mask"], starts, word_draws)
 
-    random_ids = tf.cast(id_draws * len(self._kinds) // 2**32, ids.dtype)
-    is_kept = kind_draws < round((config.mask_prob + config.keep_prob) * 2**32)
-    is_mask = kind_draws < round(config.mask_prob * 2**32)
+    random_ids = tf.cast(id_draws * len(self._piece_types) // 2**32, ids.dtype)
+    is_kept = action_draws < round(
+      (config.mask_prob + config.keep_prob) * 2**32
+    )
+    is_mask = action_draws < round(config.mask_prob * 2**32)
     replaced = tf.where(is_kept, ids, random_ids)
     replaced = tf.where(is_mask, self._mask_id, replaced)
 

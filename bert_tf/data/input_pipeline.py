@@ -89,8 +89,8 @@ def _read_records(path: str | tf.Tensor) -> tf.data.Dataset:
   return tf.data.TFRecordDataset(path, tf.where(is_gzip, "GZIP", ""))
 
 
-def first_features(path: str) -> Mapping[str, tf.train.Feature]:
-  """The features of a file's first record."""
+def read_first_features(path: str) -> Mapping[str, tf.train.Feature]:
+  """Returns the features of a file's first record."""
   features = _features(next(iter(_read_records(path).take(1))).numpy())
   if features is None:
     raise ValueError(f"{path}: its first record is not a tf.train.Example.")
@@ -104,37 +104,13 @@ def _features(record: bytes) -> Mapping[str, tf.train.Feature] | None:
     return None
 
 
-def int_feature(*shape: int) -> tf.io.FixedLenFeature:
-  """A feature of integers of this shape."""
-  return tf.io.FixedLenFeature(shape, tf.int64)
-
-
-def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
-  """The spec of the model's input."""
-  names = ("input_ids", "input_mask", "segment_ids")
-  return dict.fromkeys(names, int_feature(*shape))
-
-
-def classifier_spec(
-  max_seq_length: int, num_labels: int, problem_type: str
-) -> dict[str, tf.io.FixedLenFeature]:
-  """The spec of a record of one of run_info's problem types."""
-  size = num_labels if problem_type == "multilabel" else 1
-  dtype = tf.float32 if problem_type == "regression" else tf.int64
-  return {
-    **inputs_spec(max_seq_length),
-    "label_ids": tf.io.FixedLenFeature([size], dtype),
-    "is_real_example": int_feature(1),
-  }
-
-
 def check_first_records(
   files: RecordFiles, spec: Spec, vocab_size: int
 ) -> None:
   """Raises ValueError unless each file's first record fits the arguments."""
   for path in files.paths:
     highest = {"input_ids": vocab_size - 1.0}
-    if fault := _find_fault(first_features(path), spec, highest):
+    if fault := _find_fault(read_first_features(path), spec, highest):
       raise ValueError(f"{path}: its first record {fault}.")
 
 
@@ -152,9 +128,7 @@ def _highest_values(
     "next_sentence_labels": 1,
     "cls_positions": length - 1,
   }
-  # The run itself wrote ragged features.
-  fixed = tf.io.FixedLenFeature
-  return {n: h for n, h in highest.items() if isinstance(spec.get(n), fixed)}
+  return {n: high for n, high in highest.items() if n in spec}
 
 
 def _find_fault(
@@ -162,18 +136,18 @@ def _find_fault(
   spec: Spec,
   highest: Mapping[str, float],
 ) -> str:
-  """A record's first fault, to follow its name; "" if it is valid."""
+  """Returns a record's first fault, to follow its name; "" for none."""
   if features is None:
     return "is not a tf.train.Example"
   sizes: dict[str, str] = {}  # The wrong sizes by the flags that correct them.
   for name, feature in spec.items():
-    kind = "float_list" if feature.dtype.is_floating else "int64_list"
+    needed = "float_list" if feature.dtype.is_floating else "int64_list"
     stored = (
       features[name].WhichOneof("kind") if name in features else "nothing"
     )
-    if stored != kind:
-      return f"has {stored} as {name}, not {kind}"
-    values = np.array(getattr(features[name], kind).value)
+    if stored != needed:
+      return f"has {stored} as {name}, not {needed}"
+    values = np.array(getattr(features[name], needed).value)
     length = math.prod(feature.shape)
     if len(values) != length:
       is_masked = name.startswith("masked_lm")

@@ -57,7 +57,7 @@ class MaskingConfig:
       )
 
   def num_to_predict(self, num_tokens: int) -> int:
-    """The number of pieces to mask in an input of `num_tokens`.
+    """Returns the number of pieces to mask in an input of `num_tokens`.
 
     Special tokens count, as in 2018. Whole-word masking may mask fewer.
     """
@@ -65,7 +65,7 @@ class MaskingConfig:
     return min(self.max_predictions_per_seq, most)
 
   def num_to_predict_in_row(self, num_tokens: int, max_instances: int) -> int:
-    """The largest number of masked pieces in a packed row."""
+    """Returns the largest number of masked pieces in a packed row."""
     if max_instances < 2:
       return self.num_to_predict(num_tokens)
     # Rounding adds less than one piece per instance.

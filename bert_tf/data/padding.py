@@ -11,8 +11,8 @@ _WIDTHS_IN_EIGHTHS = (2, 3, 4, 5, 6, 8)
 _WIDTH_MULTIPLE = 8
 
 
-def widths(max_seq_length: int) -> tuple[int, ...]:
-  """The widths for XLA; for 128 they are 32, 48, 64, 80, 96 and 128."""
+def list_widths(max_seq_length: int) -> tuple[int, ...]:
+  """Returns the widths for XLA: 32, 48, 64, 80, 96 and 128 for 128."""
   parts = (eighths * max_seq_length / 8 for eighths in _WIDTHS_IN_EIGHTHS)
   rounded = (math.ceil(p / _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE for p in parts)
   return tuple(sorted({min(width, max_seq_length) for width in rounded}))
@@ -31,11 +31,11 @@ def cut_padding(
       or [B, C, F].
     max_seq_length: F.
     more: names of further features of shape [B, F, ...] to cut.
-    has_few_widths: whether to round the length up to one of `widths`.
+    has_few_widths: whether to round the length up to one of `list_widths`.
   """
   all_widths = range(1, max_seq_length + 1)
   allowed = tf.constant(
-    widths(max_seq_length) if has_few_widths else all_widths
+    list_widths(max_seq_length) if has_few_widths else all_widths
   )
 
   @tf.autograph.experimental.do_not_convert

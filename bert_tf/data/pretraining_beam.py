@@ -11,9 +11,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, pretraining_shards
-from bert_tf.files import atomic, errors, json_files, paths
+from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.files import atomic, json_files, packages, paths
 
 
 def builder(
@@ -27,7 +27,7 @@ def builder(
   option that Beam does not know; building raises ChildProcessError if the
   pipeline fails.
   """
-  with errors.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
+  with packages.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
     import apache_beam as beam
     from apache_beam.options import pipeline_options as beam_options
   if runner in ("DirectRunner", "SwitchingDirectRunner"):
@@ -47,8 +47,8 @@ def builder(
 def _build(
   pipeline: Any,
   counts_file: str,
-  config: data_config.PretrainingDataConfig,
-  tasks: Sequence[pretraining_shards.Task],
+  config: PretrainingDataConfig,
+  tasks: Sequence[pretraining_shards.ShardTask],
 ) -> dict[int, pretraining_data.ShardCounts]:
   if not tasks:
     return {}
@@ -79,7 +79,7 @@ def _build(
 
 
 def _build_one(
-  config: data_config.PretrainingDataConfig, task: pretraining_shards.Task
+  config: PretrainingDataConfig, task: pretraining_shards.ShardTask
 ) -> tuple[int, dict[str, int]]:
   counts = pretraining_shards.build_task(config, task)
   return task.shard.index, dataclasses.asdict(counts)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bert_tf import tokenization
 from bert_tf.corpora import corpus
-from bert_tf.data import config as data_config
 from bert_tf.data import (
   input_pipeline,
   masking,
@@ -25,6 +24,7 @@ from bert_tf.data import (
   pretraining_records,
   records,
 )
+from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.formats import tokenizer_files
 
 
@@ -76,10 +76,11 @@ class ShardCounts:
   num_random_next: int = 0  # Instances whose second segment is random.
   num_pieces: int = 0  # Word pieces of all documents.
   num_unknown: int = 0  # Those that are [UNK].
+  num_cut: int = 0  # Word pieces that did not fit into their instances.
 
 
 def load_tokenizer(
-  config: data_config.PretrainingDataConfig,
+  config: PretrainingDataConfig,
 ) -> tokenization.FullTokenizer:
   """Loads the tokenizer and checks that it has the special tokens."""
   tokenizer_files.warn_of_differing(config.vocab_file)
@@ -95,7 +96,7 @@ class InstanceBuilder:
 
   def __init__(
     self,
-    config: data_config.PretrainingDataConfig,
+    config: PretrainingDataConfig,
     tokenizer: tokenization.FullTokenizer,
     rng: random.Random,
   ) -> None:
@@ -105,6 +106,7 @@ class InstanceBuilder:
     self._masker = masking.Masker(config.masking_config, tokenizer.vocab)
     self._cls = tokenizer.vocab[tokenization.CLS]
     self._sep = tokenizer.vocab[tokenization.SEP]
+    self.num_cut = 0  # Word pieces that were dropped from instances.
 
   def read(self, sentences: Sequence[str]) -> Document:
     """Tokenizes a document; drops sentences without a token."""
@@ -198,7 +200,9 @@ class InstanceBuilder:
     a_start, a_stop = first[0].bounds[first[1]], first[0].bounds[first[2]]
     b_start, b_stop = second[0].bounds[second[1]], second[0].bounds[second[2]]
     num_a, num_b = a_stop - a_start, b_stop - b_start
-    for _ in range(num_a + num_b - self.config.max_num_tokens):
+    num_excess = max(0, num_a + num_b - self.config.max_num_tokens)
+    self.num_cut += num_excess
+    for _ in range(num_excess):
       from_front = flip() < 0.5
       if num_a > num_b:
         num_a -= 1
@@ -214,7 +218,7 @@ class InstanceBuilder:
 
 def build_shard(
   shard: corpus.Shard,
-  config: data_config.PretrainingDataConfig,
+  config: PretrainingDataConfig,
   tokenizer: tokenization.FullTokenizer,
   seed: int,
   output_files: Sequence[str],
@@ -228,10 +232,9 @@ def build_shard(
   """
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)
-  num_tokens = num_masked = num_random_next = 0
-  with records.open_records(output_files) as writer:
+  with records.open_writer(output_files) as writer:
     documents = []
-    for sentences in corpus.shard_documents(shard):
+    for sentences in corpus.read_shard(shard):
       document = builder.read(sentences)
       if document.num_sentences:
         documents.append(document)
@@ -245,23 +248,17 @@ def build_shard(
     instances: list[TrainingInstance] = []
     for _ in range(config.dupe_factor):
       for index in range(len(documents)):
-        for instance in builder.build(documents, index):
-          instances.append(instance)
-          num_tokens += len(instance.input_ids)
-          num_masked += len(instance.masked_lm_positions)
-          num_random_next += instance.is_random_next
+        instances += builder.build(documents, index)
         report(1)
     # Instances of the same text should share neither a batch nor a packed row.
     masking.shuffle(instances, rng.getrandbits)
+    lengths = [len(instance.input_ids) for instance in instances]
     rows = [[index] for index in range(len(instances))]
-    max_instances = 0
     if config.pack_sequences:
-      lengths = [len(instance.input_ids) for instance in instances]
       rows = packing.assign_rows(lengths, config.max_seq_length)
-      max_instances = packing.max_instances(config.max_seq_length)
       masking.shuffle(rows, rng.getrandbits)
     spec = pretraining_records.RecordFormat(
-      config.max_seq_length, config.num_predictions, max_instances
+      config.max_seq_length, config.num_predictions, config.max_instances
     ).spec()
     for row in rows:
       writer.write(encode_row([instances[i] for i in row], spec))
@@ -270,11 +267,12 @@ def build_shard(
     num_documents=len(documents),
     num_instances=len(instances),
     num_records=writer.num_written,
-    num_tokens=num_tokens,
-    num_masked=num_masked,
-    num_random_next=num_random_next,
+    num_tokens=sum(lengths),
+    num_masked=sum(len(i.masked_lm_positions) for i in instances),
+    num_random_next=sum(i.is_random_next for i in instances),
     num_pieces=sum(len(document.ids) for document in documents),
     num_unknown=sum(document.ids.count(unknown) for document in documents),
+    num_cut=builder.num_cut,
   )
 
 
@@ -305,6 +303,6 @@ def encode_row(
   floats: dict[str, list[int]] = {}
   for name, feature in spec.items():
     padding = [0] * (feature.shape[0] - len(values[name]))
-    kind = floats if feature.dtype.is_floating else ints
-    kind[name] = values[name] + padding
+    target = floats if feature.dtype.is_floating else ints
+    target[name] = values[name] + padding
   return records.encode_example(ints, floats)

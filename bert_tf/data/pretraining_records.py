@@ -20,7 +20,7 @@ class RecordFormat:
   @classmethod
   def read(cls, path: str) -> "RecordFormat":
     """Reads the format from a file's first record."""
-    features = input_pipeline.first_features(path)
+    features = input_pipeline.read_first_features(path)
 
     def size(name: str) -> int:
       return len(features[name].int64_list.value) if name in features else 0
@@ -41,20 +41,24 @@ class RecordFormat:
     Unmasked records have no masked_lm features, and unpacked ones no
     cls_positions.
     """
-    labels = input_pipeline.int_feature(max(1, self.max_instances))
-    inputs = input_pipeline.inputs_spec(self.max_seq_length)
-    spec = {**inputs, "next_sentence_labels": labels}
+    inputs = ("input_ids", "input_mask", "segment_ids")
+    sizes = dict.fromkeys(inputs, self.max_seq_length)
+    sizes["next_sentence_labels"] = max(1, self.max_instances)
     if self.max_instances:
-      spec["cls_positions"] = labels
-    if size := self.max_predictions_per_seq:
-      for name in ("masked_lm_positions", "masked_lm_ids"):
-        spec[name] = input_pipeline.int_feature(size)
-      spec["masked_lm_weights"] = tf.io.FixedLenFeature([size], tf.float32)
-    return spec
+      sizes["cls_positions"] = self.max_instances
+    if self.is_masked:
+      for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"):
+        sizes[name] = self.max_predictions_per_seq
+    return {
+      name: tf.io.FixedLenFeature(
+        [size], tf.float32 if name == "masked_lm_weights" else tf.int64
+      )
+      for name, size in sizes.items()
+    }
 
   def __str__(self) -> str:
-    kind = "masked" if self.is_masked else "unmasked"
-    return f"packed {kind}" if self.max_instances else kind
+    name = "masked" if self.is_masked else "unmasked"
+    return f"packed {name}" if self.max_instances else name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,17 +80,19 @@ class PretrainingRecords:
     """Raises ValueError if a file's first record does not fit."""
     first = self.files.paths[0]
     for path in self.files.paths:
-      kind, expected = str(RecordFormat.read(path)), str(self.record_format)
-      if kind != expected:
+      name, expected = str(RecordFormat.read(path)), str(self.record_format)
+      if name != expected:
         raise ValueError(
-          f"{path} holds {kind} records, but {first} holds {expected} ones."
+          f"{path} holds {name} records, but {first} holds {expected} ones."
         )
     input_pipeline.check_first_records(self.files, self.spec, vocab_size)
 
   def check_begins(self, cls_id: int, vocab_file: str) -> None:
     """Raises ValueError if a file's first record does not begin with [CLS]."""
     for path in self.files.paths:
-      ids = input_pipeline.first_features(path)["input_ids"].int64_list.value
+      ids = input_pipeline.read_first_features(path)[
+        "input_ids"
+      ].int64_list.value
       if ids[0] != cls_id:
         raise ValueError(
           f"{path} begins with the id {ids[0]}, but [CLS] has the id {cls_id} "

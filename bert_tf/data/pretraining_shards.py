@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import glob
 import hashlib
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,9 +15,17 @@ import tqdm
 from absl import logging
 
 from bert_tf.corpora import corpus
-from bert_tf.data import config as data_config
-from bert_tf.data import pretraining_data, record_cache, unknown_pieces
-from bert_tf.files import atomic, lock, paths, shard_files, worker_pool
+from bert_tf.data import pretraining_data, records, unknown_pieces
+from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.data.pretraining_data import ShardCounts
+from bert_tf.files import (
+  atomic,
+  lock,
+  paths,
+  shard_files,
+  text_lines,
+  worker_pool,
+)
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
 
@@ -28,44 +37,13 @@ _MAX_RANDOM_NEXT = 0.9
 class Summary:
   """The result of a run."""
 
-  counts: pretraining_data.ShardCounts  # Totals of shards that this run built.
+  counts: ShardCounts  # Totals of the shards that this run built.
   num_shards_kept: int  # Number of shards that an earlier run built.
   output_files: tuple[str, ...]  # All files of the data set, in order.
-  seconds: float  # Wall time.
-  config: data_config.PretrainingDataConfig
-
-  def lines(self) -> list[str]:
-    """The summary as lines, without counts if no shard was built."""
-    counts, files = self.counts, f"{len(self.output_files)}"
-    if self.num_shards_kept:
-      files += f" ({self.num_shards_kept} of an earlier run)"
-    lines = [
-      f"files              {files}: {self.output_files[0]}",
-      f"time               {self.seconds:.1f} s",
-    ]
-    if not counts.num_documents:  # A shard has at least one document.
-      return lines
-    unknown = counts.num_unknown / counts.num_pieces
-    num_positions = counts.num_records * self.config.max_seq_length
-    padding = 1 - counts.num_tokens / num_positions
-    num_masked = counts.num_masked / counts.num_instances
-    random_next = counts.num_random_next / counts.num_instances
-    masked = [f"masked             {num_masked:.2f} per instance"]
-    next_sentence = [f"next sentence      {random_next:.1%} random"]
-    return [
-      f"documents          {counts.num_documents:,}",
-      f"word pieces        {counts.num_pieces:,}, {unknown:.2%} [UNK]",
-      f"instances          {counts.num_instances:,}",
-      f"records            {counts.num_records:,}",
-      f"padding            {padding:.1%} of all positions",
-      *(masked if self.config.mask else ()),
-      *(() if self.config.no_nsp else next_sentence),
-      *lines,
-    ]
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class ShardTask:
   """One shard to build."""
 
   shard: corpus.Shard
@@ -74,11 +52,11 @@ class Task:
 
 
 # Builds the shards of (config, tasks); returns their counts by index.
-Builder = Callable[..., dict[int, pretraining_data.ShardCounts]]
+Builder = Callable[..., dict[int, ShardCounts]]
 
 
 def create(
-  config: data_config.PretrainingDataConfig,
+  config: PretrainingDataConfig,
   input_files: Sequence[str],
   output_file: str,
   num_shards: int = 1,
@@ -99,14 +77,17 @@ def create(
   completes. `build` builds shards in place of the local processes.
   """
   started = time.monotonic()
-  names = output_files(input_files, output_file, num_shards, num_workers)
+  names = _find_outputs(input_files, output_file, num_shards, num_workers)
   # Raises for a faulty vocabulary.
   tokenizer = pretraining_data.load_tokenizer(config)
+  sample = unknown_pieces.PieceCounts(tokenizer, input_files[0])
+  for line in itertools.islice(text_lines.read_lines(*input_files), 1000):
+    sample.add_ids(tokenizer.tokenize_to_ids(line))
   shards = corpus.plan_shards(input_files, num_shards)
   tasks = [
-    Task(
+    ShardTask(
       shard,
-      shard_seed(config.random_seed, shard.index, num_shards),
+      derive_shard_seed(config.random_seed, shard.index, num_shards),
       tuple(names) if num_shards == 1 else (names[shard.index],),
     )
     for shard in shards
@@ -121,7 +102,7 @@ def create(
     "output_file": [os.path.basename(name) for name in names],
   }
   first = output_file.split(",")[0].strip()
-  note = record_cache.settings_file(first)
+  note = records.settings_file(first)
   build = build or functools.partial(_build_here, num_workers=num_workers)
   with lock.hold_file(first):
     pending = tasks
@@ -134,7 +115,7 @@ def create(
         f"cannot resume: {note} is missing, so the settings of "
         f"{finished[0].output_files[0]} are unknown; drop `resume`."
       )
-    _remove_unfinished(tasks)
+    _remove_unfinished(names)
     # Settings must never stand beside records that were made with others.
     for task in pending:
       for path in task.output_files:
@@ -143,19 +124,26 @@ def create(
     try:
       counts = build(config, pending)
     finally:
-      _remove_unfinished(pending)  # If a worker was killed.
+      _remove_unfinished(names)  # If a worker was killed.
   columns = zip(*map(dataclasses.astuple, counts.values()))
-  totals = pretraining_data.ShardCounts(*map(sum, columns))
-  num_kept, seconds = len(tasks) - len(pending), time.monotonic() - started
-  summary = Summary(totals, num_kept, tuple(names), seconds, config)
-  _log(summary, counts)
+  totals = ShardCounts(*map(sum, columns))
+  summary = Summary(totals, len(tasks) - len(pending), tuple(names))
+  _log(config, summary, time.monotonic() - started)
+  num_single = sum(c.num_documents == 1 for c in counts.values())
+  if num_single and not config.no_nsp:
+    logging.warning(
+      "%d of %d shards have a single document, so its random next sentences "
+      "came from itself. A blank line ends a document.",
+      num_single,
+      len(counts),
+    )
   pieces = unknown_pieces.PieceCounts(tokenizer, names[0])
   pieces.add(totals.num_pieces, totals.num_unknown)
   return summary
 
 
 def read_case(record_files: Iterable[str]) -> letter_case.Case:
-  """The casing of records, from the settings files that `create` wrote.
+  """Returns the letter case of records, from the files that `create` wrote.
 
   It is unknown if they differ or a record file is in none of them.
   """
@@ -163,7 +151,7 @@ def read_case(record_files: Iterable[str]) -> letter_case.Case:
   record_files = list(record_files)
   for folder in set(map(os.path.dirname, record_files)):
     pattern = os.path.join(glob.escape(folder), "*")
-    for note in paths.matches(record_cache.settings_file(pattern)):
+    for note in paths.matches(records.settings_file(pattern)):
       settings = shard_files.read_settings(note)
       case = letter_case.Case(
         settings.get("do_lower_case"), settings.get("strip_accents")
@@ -175,21 +163,21 @@ def read_case(record_files: Iterable[str]) -> letter_case.Case:
   return cases.pop() if len(cases) == 1 else unknown
 
 
-def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
-  """The seed of a shard. A single shard has `random_seed` itself."""
+def derive_shard_seed(random_seed: int, index: int, num_shards: int) -> int:
+  """Returns the seed of a shard. A single shard has `random_seed` itself."""
   if num_shards == 1:
     return random_seed
   digest = hashlib.sha256(f"{random_seed}/{index}".encode("ascii")).digest()
   return int.from_bytes(digest[:8], "big")
 
 
-def output_files(
+def _find_outputs(
   input_files: Iterable[str],
   output_file: str,
-  num_shards: int = 1,
-  num_workers: int = 1,
+  num_shards: int,
+  num_workers: int,
 ) -> list[str]:
-  """Returns all files that `create` writes; ValueError if it would refuse."""
+  """Returns all files to write; raises ValueError if they are impossible."""
   names = [name.strip() for name in output_file.split(",")]
   if "" in names or len({*names}) < len(names):
     raise ValueError(f"output_file={output_file} repeats a name or omits one.")
@@ -212,10 +200,10 @@ _load_tokenizer = functools.lru_cache(1)(pretraining_data.load_tokenizer)
 
 
 def build_task(
-  config: data_config.PretrainingDataConfig,
-  task: Task,
+  config: PretrainingDataConfig,
+  task: ShardTask,
   report: Callable[[int], Any] = lambda num_done: None,
-) -> pretraining_data.ShardCounts:
+) -> ShardCounts:
   """Builds one shard in a worker."""
   tokenizer = _load_tokenizer(config)  # A worker builds several shards.
   return pretraining_data.build_shard(
@@ -224,10 +212,10 @@ def build_task(
 
 
 def _build_here(
-  config: data_config.PretrainingDataConfig,
-  tasks: Sequence[Task],
+  config: PretrainingDataConfig,
+  tasks: Sequence[ShardTask],
   num_workers: int,
-) -> dict[int, pretraining_data.ShardCounts]:
+) -> dict[int, ShardCounts]:
   num_passes = config.dupe_factor + 1  # One to read.
   num_documents = sum(task.shard.num_documents for task in tasks)
   description = f"documents x {num_passes} passes"
@@ -246,36 +234,45 @@ def _build_here(
   return counts
 
 
-def _remove_unfinished(tasks: Sequence[Task]) -> None:
-  for task in tasks:
-    for path in task.output_files:
-      atomic.remove_unfinished(glob.escape(path))
+def _remove_unfinished(names: Iterable[str]) -> None:
+  for name in names:
+    atomic.remove_unfinished(glob.escape(name))
 
 
 def _log(
-  summary: Summary, counts: dict[int, pretraining_data.ShardCounts]
+  config: PretrainingDataConfig, summary: Summary, seconds: float
 ) -> None:
-  for line in summary.lines():
-    logging.info(line)
-  totals = summary.counts
-  random_next = totals.num_random_next / max(totals.num_instances, 1)
-  if random_next > _MAX_RANDOM_NEXT:
-    logging.warning(
-      "%.1f%% of the next sentences are random, so lines probably hold several "
-      "sentences: --input_format=text splits them. Documents of one sentence "
-      "need --no_nsp.",
-      100 * random_next,
-    )
-  num_single = sum(c.num_documents == 1 for c in counts.values())
-  if num_single and not summary.config.no_nsp:
-    logging.warning(
-      "%d of %d shards have a single document, so its random next sentences "
-      "came from itself. A blank line ends a document.",
-      num_single,
-      len(counts),
-    )
-  base, separator, end = summary.output_files[0].rpartition("-00000-of-")
-  pattern = f"{glob.escape(base)}-?????-of-?????{end[5:]}"
-  matches = paths.matches(pattern) if separator else []
-  if others := sorted({*matches} - {*summary.output_files}):
-    logging.warning("%s remains from another number of shards.", others[0])
+  """Logs the summary, without counts if no shard was built."""
+  counts, rows = summary.counts, {}
+  if num_instances := counts.num_instances:
+    unknown = counts.num_unknown / counts.num_pieces
+    num_positions = counts.num_records * config.max_seq_length
+    padding = 1 - counts.num_tokens / num_positions
+    num_cut = counts.num_cut / num_instances
+    random_next = counts.num_random_next / num_instances
+    rows = {
+      "documents": f"{counts.num_documents:,}",
+      "word pieces": f"{counts.num_pieces:,}, {unknown:.2%} [UNK]",
+      "instances": f"{num_instances:,}",
+      "records": f"{counts.num_records:,}",
+      "padding": f"{padding:.1%} of all positions",
+      "cut off": f"{num_cut:.2f} word pieces per instance",
+    }
+    if config.mask:
+      rows["masked"] = f"{counts.num_masked / num_instances:.2f} per instance"
+    if not config.no_nsp:
+      rows["next sentence"] = f"{random_next:.1%} random"
+    if random_next > _MAX_RANDOM_NEXT:
+      logging.warning(
+        "%.1f%% of the next sentences are random, so lines probably hold "
+        "several sentences, which build-corpus splits. Documents of one "
+        "sentence need --no_nsp.",
+        100 * random_next,
+      )
+  files = f"{len(summary.output_files)}"
+  if summary.num_shards_kept:
+    files += f" ({summary.num_shards_kept} of an earlier run)"
+  rows["files"] = f"{files}: {summary.output_files[0]}"
+  rows["time"] = f"{seconds:.1f} s"
+  for name, value in rows.items():
+    logging.info(f"{name:18} {value}")

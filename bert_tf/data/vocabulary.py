@@ -9,11 +9,10 @@ import dataclasses
 import functools
 import itertools
 import math
-import types
 from collections.abc import Iterable, Mapping, Sequence
 
 from bert_tf import tokenization
-from bert_tf.files import errors
+from bert_tf.files import packages
 
 # So [UNK] [CLS] [SEP] [MASK] are 100 to 103, as in released vocabularies.
 NUM_UNUSED_BEFORE_SPECIALS = 99
@@ -64,7 +63,9 @@ def count_words(
   return counts
 
 
-def reserved_tokens(num_unused: int) -> list[str]:
+def reserved_tokens(
+  num_unused: int = NUM_UNUSED_BEFORE_SPECIALS,
+) -> list[str]:
   """Returns the special tokens and [unusedN] in the released order."""
   unused = [f"[unused{index}]" for index in range(num_unused)]
   before = unused[:NUM_UNUSED_BEFORE_SPECIALS]
@@ -73,17 +74,7 @@ def reserved_tokens(num_unused: int) -> list[str]:
   return [pad, *before, *others, *after]
 
 
-def import_learner() -> types.ModuleType:
-  """tensorflow-text's learner; raises ImportError without the package."""
-  errors.import_tensorflow_text("learning a vocabulary")
-  from tensorflow_text.tools.wordpiece_vocab import (
-    wordpiece_tokenizer_learner_lib,
-  )
-
-  return wordpiece_tokenizer_learner_lib
-
-
-def learn(
+def learn_tokens(
   word_counts: Mapping[str, int],
   vocab_size: int,
   num_unused: int = NUM_UNUSED_BEFORE_SPECIALS,
@@ -126,7 +117,7 @@ def learn(
 def _choose_characters(
   word_counts: Mapping[str, int], alphabet_size: int, room: int | None
 ) -> list[str]:
-  """The entries of single characters that the learner would choose."""
+  """Returns the entries of single characters that the learner would choose."""
   counts: collections.Counter[str] = collections.Counter()
   for word, count in word_counts.items():
     if len(word) <= _MAX_PIECE_CHARS:
@@ -135,7 +126,7 @@ def _choose_characters(
   by_count = sorted(counts, key=lambda char: (-counts[char], char))
   chosen = by_count[:alphabet_size]
   # Punctuation and ideographs are whole words, so "##" never precedes them.
-  inner = {char for char in chosen if not tokenization.is_own_token(char)}
+  inner = {char for char in chosen if not tokenization.is_separate_token(char)}
   if room is not None:
     ends = itertools.accumulate(1 + (char in inner) for char in chosen)
     chosen = [char for char, end in zip(chosen, ends) if end <= room]
@@ -155,7 +146,11 @@ def _learn_pieces(
   extrapolates on a log-log line. Where neighbouring thresholds give very
   different numbers, the smaller vocabulary is filled up from the larger one.
   """
-  learner = import_learner()
+  packages.import_tensorflow_text("learning a vocabulary")
+  from tensorflow_text.tools.wordpiece_vocab import (
+    wordpiece_tokenizer_learner_lib as learner,
+  )
+
   by_count = sorted(word_counts.items(), key=lambda item: (-item[1], item[0]))
   single = set(characters)
 
@@ -194,11 +189,10 @@ def _learn_pieces(
     ratio = len(pieces) / max(num_wanted * (1 + _MAX_EXCESS / 2), 1)
     threshold = max(round(threshold * math.pow(ratio, 1.2)), low)
     threshold = threshold if high is None else min(threshold, high - 1)
-  known = set(too_few)
-  return too_few + [piece for piece in enough if piece not in known]
+  return [*dict.fromkeys([*too_few, *enough])]
 
 
-def coverage(
+def measure_coverage(
   vocab: Mapping[str, int], word_counts: Mapping[str, int]
 ) -> Coverage:
   """Counts how well a vocabulary covers the words of `word_counts`."""

@@ -26,7 +26,6 @@ class Built:
   """A model and the functions of its SavedModel."""
 
   files: ModelFolder
-  info: run_info.RunInfo  # Content of run.json.
   # Owns the variables and tables; must stay alive while functions are called.
   module: tf.Module
   signatures: saved_models.Signatures
@@ -51,7 +50,7 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
       f"{config.export_dir} is not empty; choose another `export_dir`."
     )
   built = build(config, config.with_text, config.with_attention)
-  info = built.info
+  info = built.files.info
   if config.with_attention and not _model(info.task):
     raise ValueError(f"`attention` needs a task with a head, not {info.task}.")
   reader = built.files.reader
@@ -103,13 +102,13 @@ def build(
     files.config.check_bidirectional(files.config_file)
   text_tokenizer = None
   if task is registry.PREPROCESSING or (with_text and task.text_signatures):
-    tokenizer = files.tokenizer
+    tokenizer = files.make_tokenizer(files.case)
     case = tokenizer.basic_tokenizer
     text_tokenizer = text.BertTokenizer(
       tokenizer.vocab, case.do_lower_case, case.strip_accents
     )
   module, functions = _module(files, text_tokenizer, with_attention)
-  return Built(files, files.info, module, functions)
+  return Built(files, module, functions)
 
 
 def _module(

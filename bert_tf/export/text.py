@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from bert_tf import heads, tokenization
 from bert_tf.export import saved_models
-from bert_tf.files import errors
+from bert_tf.files import packages
 from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
 
@@ -66,7 +66,7 @@ class BertTokenizer(tf.Module):
     self.strip_accents = (
       do_lower_case if strip_accents is None else strip_accents
     )
-    text_ops = errors.import_tensorflow_text("a model that takes texts")
+    text_ops = packages.import_tensorflow_text("a model that takes texts")
     # A character has at most four bytes.
     max_word_bytes = 4 * tokenization.MAX_INPUT_CHARS_PER_WORD
     no_pretokenization, support_detokenization = True, False

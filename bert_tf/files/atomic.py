@@ -2,17 +2,24 @@
 
 New content goes to a hidden folder next to the target, is flushed to disk and
 then renamed. Until the rename, an older version stays as it was, whatever
-fails. Content for gs:// and other remote paths is written locally first. All
-functions raise OSError if they cannot write.
+fails. A writer holds a lock on its hidden folder, so that the next writer of
+the same target can remove what a killed one has left behind. Content for gs://
+and other remote paths is written locally first. All functions raise OSError if
+they cannot write.
 """
 
 import contextlib
+import fcntl
+import glob
 import os
 import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf.files import errors, paths
+
+# Begins the suffix of the hidden files and folders that are unfinished.
+_UNFINISHED = "tmp-bert_tf-"
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
@@ -112,26 +119,51 @@ def hidden_folder(target: str) -> Iterator[str]:
   """Yields an empty local folder to write `target` in; removes it at the end.
 
   It is next to the target and has a random name, so that several processes may
-  write the same target. For a remote target, it is a temporary folder. The
-  error of a full disk names the target.
+  write the same target. For a remote target, it is a temporary folder. Folders
+  that killed writers of the target left behind are removed. The error of a full
+  disk names the target.
   """
   parent, name = os.path.split(target)
   paths.make_folder(parent)
-  if paths.is_remote(target):
-    folder = tempfile.mkdtemp(prefix="bert_tf_")
-  else:
-    folder = tempfile.mkdtemp(prefix=f".{name}.tmp-", dir=parent or ".")
+  with contextlib.ExitStack() as stack:
+    if paths.is_remote(target):
+      folder = stack.enter_context(tempfile.TemporaryDirectory())
+    else:
+      remove_unfinished(glob.escape(target))
+      # It is locked before it gets the name that `remove_unfinished` looks for.
+      new = tempfile.mkdtemp(prefix=f".{name}.new-", dir=parent or ".")
+      stack.enter_context(_try_lock(new))
+      folder = hidden(target, f"{_UNFINISHED}{secrets.token_hex(4)}")
+      os.rename(new, folder)
+      stack.callback(paths.remove, folder)
+    try:
+      yield folder
+    except Exception as error:
+      number = errors.system_limit(error)
+      if number is None or getattr(error, "filename", None):
+        raise
+      # The system does not say which file did not fit.
+      reason = f"{os.strerror(number)}, to write"
+      raise OSError(number, reason, target) from error
+
+
+@contextlib.contextmanager
+def _try_lock(path: str) -> Iterator[bool]:
+  """Locks a local file or folder; yields whether no other writer holds it.
+
+  The system releases the lock of a killed process. On a file system without
+  locks, nobody gets one.
+  """
+  opened = os.open(path, os.O_RDONLY)
   try:
-    yield folder
-  except Exception as error:
-    number = errors.full_disk(error)
-    if number is None or getattr(error, "filename", None):
-      raise
-    # The system does not say which file did not fit.
-    reason = f"{os.strerror(number)}, to write"
-    raise OSError(number, reason, target) from error
+    fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    is_locked = True
+  except OSError:
+    is_locked = False
+  try:
+    yield is_locked
   finally:
-    paths.remove(folder)
+    os.close(opened)
 
 
 def check_writable(path: str, name: str, is_folder: bool) -> None:
@@ -159,7 +191,7 @@ def check_writable(path: str, name: str, is_folder: bool) -> None:
 
 
 def can_write(folder: str) -> bool:
-  """Whether files can be written in a folder; see `check_writable`."""
+  """Returns whether files can be written in a folder; see `check_writable`."""
   try:
     check_writable(folder, "", is_folder=True)
   except OSError:
@@ -178,7 +210,7 @@ def publish(path: str, target: str) -> None:
   """Moves a local file from a `hidden_folder` to its target in one step."""
   _flush(path)
   if paths.is_remote(target):
-    beside = hidden(target, f"tmp-{secrets.token_hex(4)}")
+    beside = hidden(target, f"{_UNFINISHED}{secrets.token_hex(4)}")
     try:
       paths.copy(path, beside)
       paths.rename(beside, target)
@@ -191,13 +223,19 @@ def publish(path: str, target: str) -> None:
 
 
 def remove_unfinished(target: str) -> None:
-  """Removes the hidden folders that killed processes left behind.
+  """Removes what killed writers of a file or a folder left behind.
 
-  `target` is the file that was being written, or a glob. No other process may
-  be writing it.
+  `target` is a path or a glob. Nothing that is still being written is removed,
+  except from remote folders, which have no locks.
   """
-  for path in paths.matches(hidden(target, "tmp-*")):
-    paths.remove(path)
+  for path in paths.matches(hidden(target, f"{_UNFINISHED}*")):
+    if paths.is_remote(path):
+      paths.remove(path)
+      continue
+    with contextlib.suppress(FileNotFoundError):  # Another process removed it.
+      with _try_lock(path) as is_abandoned:
+        if is_abandoned:
+          paths.remove(path)
 
 
 def hidden(target: str, suffix: str) -> str:

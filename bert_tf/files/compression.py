@@ -38,8 +38,8 @@ def decompressed(path: str, stored: BinaryIO) -> Iterator[BinaryIO]:
   except (OSError, EOFError, zlib.error) as error:
     if isinstance(error, OSError) and error.errno is not None:
       raise  # An error of the system, not of gzip or bz2.
-    kind = "gzip" if path.endswith(".gz") else "bzip2"
-    raise ValueError(f"{path}: not a whole {kind} file ({error}).") from None
+    name = "gzip" if path.endswith(".gz") else "bzip2"
+    raise ValueError(f"{path}: not a whole {name} file ({error}).") from None
 
 
 def text_writer(path: str, name: str) -> TextIO:
@@ -49,5 +49,5 @@ def text_writer(path: str, name: str) -> TextIO:
 
 
 def without_suffix(path: str) -> str:
-  """A path without its .gz or .bz2."""
+  """Returns a path without its .gz or .bz2."""
   return path.removesuffix(".gz").removesuffix(".bz2")

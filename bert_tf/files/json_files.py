@@ -6,17 +6,17 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bert_tf.files import errors, paths, recognize
+from bert_tf.files import messages, paths, recognize
 
 
-def read(path: str, kind: Any = Any) -> Any:
-  """The value in a JSON file in UTF-8, UTF-16 or UTF-32, as `check`.
+def read(path: str, value_type: Any = Any) -> Any:
+  """Returns the value in a JSON file in UTF-8, UTF-16 or UTF-32, as `check`.
 
   Raises:
     OSError: if the file cannot be opened.
     ValueError: if it is not JSON, or has another type. Names the file.
   """
-  return check(parse(paths.read_bytes(path), path), kind, path)
+  return check(parse(paths.read_bytes(path), path), value_type, path)
 
 
 def read_object(path: str) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def read_object(path: str) -> dict[str, Any]:
 
 
 def find_object(folder: str, name: str) -> dict[str, Any] | None:
-  """The object in a JSON file of a folder; None without the file."""
+  """Returns the object in a JSON file of a folder; None without the file."""
   path = os.path.join(folder, name)
   return read_object(path) if paths.exists(path) else None
 
@@ -46,7 +46,7 @@ def parse(content: bytes | str, path: str) -> Any:
     raise ValueError(f"{path} is not JSON{but}: {error}.") from None
 
 
-def check(value: Any, kind: Any, path: str) -> Any:
+def check(value: Any, value_type: Any, path: str) -> Any:
   """Validates a JSON value as a type that pydantic.TypeAdapter takes.
 
   A text such as "8" is accepted as a number, and 1 as True. Keys that a
@@ -58,12 +58,12 @@ def check(value: Any, kind: Any, path: str) -> Any:
   import pydantic  # Takes 0.07 s, and --help needs none of it.
 
   try:
-    return _adapter(kind).validate_python(value)
+    return _adapter(value_type).validate_python(value)
   except pydantic.ValidationError as error:
     faults = []
     for fault in error.errors(include_url=False)[:5]:
       key = ".".join(map(str, fault["loc"])) or "it"
-      given = errors.shorten(json.dumps(fault["input"]))
+      given = messages.shorten(json.dumps(fault["input"]))
       is_missing = fault["type"] == "missing"
       what = "is missing" if is_missing else f"is {given}; {fault['msg']}"
       faults.append(f"{key} {what}")
@@ -71,10 +71,10 @@ def check(value: Any, kind: Any, path: str) -> Any:
 
 
 @functools.cache
-def _adapter(kind: Any) -> Any:
+def _adapter(value_type: Any) -> Any:
   import pydantic
 
-  return pydantic.TypeAdapter(kind)
+  return pydantic.TypeAdapter(value_type)
 
 
 def encode(

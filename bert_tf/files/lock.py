@@ -50,6 +50,7 @@ def hold_file(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hold(path: str, fault: str) -> Iterator[None]:
+  # If the system has no flock at all, filelock itself uses another lock.
   lock = filelock.FileLock(path)
   try:
     if not paths.is_remote(path):

@@ -6,7 +6,6 @@ paths do not import TensorFlow, so code that reads text and vocabularies starts
 fast. Every function raises OSError if a path cannot be read or written.
 """
 
-import codecs
 import contextlib
 import glob
 import hashlib
@@ -63,7 +62,7 @@ class _RawGFile(io.RawIOBase):
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
-  """Whether a path has a scheme, such as gs://."""
+  """Returns whether a path has a scheme, such as gs://."""
   return "://" in os.fspath(path)
 
 
@@ -75,13 +74,13 @@ def open_bytes(path: str) -> BinaryIO:
 
 
 def read_bytes(path: str) -> bytes:
-  """The whole content of a file."""
+  """Returns the whole content of a file."""
   with open_bytes(path) as reader:
     return reader.read()
 
 
 def sha256(path: str) -> str:
-  """The SHA-256 of a file in hexadecimal digits."""
+  """Returns the SHA-256 of a file in hexadecimal digits."""
   hashed = hashlib.sha256()
   with open_bytes(path) as reader:
     while block := reader.read(_BUFFER_BYTES):
@@ -89,71 +88,46 @@ def sha256(path: str) -> str:
   return hashed.hexdigest()
 
 
-def read_text(path: str) -> str:
-  """The content of a UTF-8 file without a byte order mark.
-
-  Line ends are not converted.
-
-  Raises:
-    ValueError: if the file is not UTF-8. Names the file and the line.
-  """
-  return decode(path, read_bytes(path).removeprefix(codecs.BOM_UTF8))
-
-
-def decode(path: str, content: bytes, first_line: int = 1) -> str:
-  """Decodes whole lines of a file; raises ValueError if they are not UTF-8.
-
-  `first_line` is the number of the first of these lines, from 1.
-  """
-  try:
-    return content.decode("utf-8")
-  except UnicodeDecodeError as error:
-    line = first_line + content.count(b"\n", 0, error.start)
-    raise ValueError(
-      f"{path}:{line}: not UTF-8; convert the file to UTF-8."
-    ) from None
-
-
 def exists(path: str) -> bool:
-  """Whether a file or a folder exists."""
+  """Returns whether a file or a folder exists."""
   return _gfile("exists", path) if is_remote(path) else os.path.exists(path)
 
 
 def is_folder(path: str) -> bool:
-  """Whether a folder exists."""
+  """Returns whether a folder exists."""
   return _gfile("isdir", path) if is_remote(path) else os.path.isdir(path)
 
 
 def is_file(path: str) -> bool:
-  """Whether a regular file exists, not a folder or a pipe."""
+  """Returns whether a regular file exists, not a folder or a pipe."""
   if is_remote(path):
     return exists(path) and not is_folder(path)
   return os.path.isfile(path)
 
 
 def num_bytes(path: str) -> int:
-  """The size of a file as stored."""
+  """Returns the size of a file as stored."""
   if is_remote(path):
     return _gfile("stat", path).length
   return os.path.getsize(path)
 
 
 def matches(pattern: str) -> list[str]:
-  """The sorted matches of a glob. `**` works for local paths only."""
+  """Returns the sorted matches of a glob. `**` works for local paths only."""
   if is_remote(pattern):
     return sorted(_gfile("glob", pattern))
   return sorted(glob.glob(pattern, recursive=True))
 
 
 def list_folder(path: str) -> list[str]:
-  """The sorted names in a folder, including hidden ones."""
+  """Returns the sorted names in a folder, including hidden ones."""
   if is_remote(path):
     return sorted(name.rstrip("/") for name in _gfile("listdir", path))
   return sorted(os.listdir(path))
 
 
 def is_free(path: str) -> bool:
-  """Whether a path does not exist or is an empty folder."""
+  """Returns whether a path does not exist or is an empty folder."""
   return not exists(path) or (is_folder(path) and not list_folder(path))
 
 

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bert_tf.files import atomic, compression, errors, json_files, paths
+from bert_tf.files import atomic, compression, json_files, messages, paths
 
 _SHARD = re.compile(r"(.*-)\d{5}-of-(\d{5})(.*)")
 
 
 def shard_names(output_file: str, num_shards: int) -> list[str]:
-  """The paths of all shards, `name-00003-of-00064[.gz|.bz2]`.
+  """Returns the paths of all shards, `name-00003-of-00064[.gz|.bz2]`.
 
   A single shard is `output_file`.
   """
@@ -26,7 +26,7 @@ def shard_names(output_file: str, num_shards: int) -> list[str]:
 
 
 def expand(pattern: str) -> list[str]:
-  """The file or folder of this name, else the matches of the glob.
+  """Returns the file or folder of this name, else the matches of the glob.
 
   Raises:
     ValueError: if the glob also stands for a shard that is missing, or if it
@@ -72,7 +72,7 @@ def write_settings(settings: dict[str, Any], note: str) -> None:
 
 
 def read_settings(note: str) -> dict[str, Any]:
-  """The settings in the file `note`; {} if missing or damaged."""
+  """Returns the settings in the file `note`; {} if missing or damaged."""
   try:
     return json_files.read_object(note)
   except (OSError, ValueError):
@@ -86,7 +86,7 @@ def check_same_settings(
 ) -> None:
   """Raises ValueError unless the file `note` has the same settings."""
   for name, values in _differences(read_settings(note), settings):
-    then, now = (errors.shorten(json.dumps(value)) for value in values)
+    then, now = (messages.shorten(json.dumps(value)) for value in values)
     raise ValueError(
       f"cannot resume: `{name}` is {now}, but was {then} in {note}; {remedy}."
     )

@@ -42,9 +42,9 @@ def run(
       yield task, function(task)
     return
   context = multiprocessing.get_context("spawn")
-  theirs, ours = context.Pipe(duplex=False)
+  receiver, sender = context.Pipe(duplex=False)
   pool = futures.ProcessPoolExecutor(
-    num_workers, context, _start_worker, (theirs,)
+    num_workers, context, _start_worker, (receiver,)
   )
   waiting: collections.deque[tuple[Task, futures.Future[Result]]]
   waiting = collections.deque()
@@ -61,9 +61,9 @@ def run(
       "a worker process was killed, usually because memory ran out."
     ) from error
   finally:
-    ours.close()
+    sender.close()
     pool.shutdown(cancel_futures=True)
-    theirs.close()
+    receiver.close()
 
 
 def _start_worker(parent: connection.Connection) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import names as names_lib
-from bert_tf.files import errors, json_files, paths
+from bert_tf.files import errors, json_files, messages, packages, paths
 from bert_tf.tasks import registry
 
 CONFIG = "config.json"
@@ -153,7 +153,7 @@ class Reader:
       raise ValueError(
         f"{path} does not hold one BERT model: its model_type is "
         f"{config.model_type!r}, and its tensors are "
-        f"{errors.join_names(sorted(self._file.shapes), 5)}."
+        f"{messages.join_names(sorted(self._file.shapes), 5)}."
       )
     if has_choices and (key := self._keys.pop(CHOICE_BIAS, None)):
       if bias := float(self._file.get(key)[0]):
@@ -227,7 +227,7 @@ def open_file(path: str) -> Tensors:
       archive = h5py.File(paths.open_bytes(path), "r")
       archive.visititems(note)
     return Tensors(path, shapes, lambda name: archive[name][()])
-  with errors.needs_extra(path, extra="hf"):
+  with packages.needs_extra(path, extra="hf"):
     import safetensors
   with tempfile.TemporaryDirectory() as folder:
     local = path

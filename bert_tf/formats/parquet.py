@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_tf.files import compression, errors, shard_files
+from bert_tf.files import compression, errors, messages, packages, shard_files
 
 # File names of a split, in Hugging Face's data sets or in the user's own data.
 _PATTERNS = ("{}-[0-9]*-of-*.parquet", "{}.parquet", "{}/*.parquet")
@@ -16,12 +16,12 @@ _BATCH_ROWS = 256
 
 def check_installed() -> None:
   """Raises ImportError if pyarrow is missing."""
-  with errors.needs_extra("reading Parquet", extra="parquet"):
+  with packages.needs_extra("reading Parquet", extra="parquet"):
     import pyarrow  # noqa: F401
 
 
 def find_split(folder: str, *names: str) -> list[str]:
-  """The Parquet files of the first of `names` that has files, or [].
+  """Returns the Parquet files of the first of `names` that has files, or [].
 
   They are shards such as NAME-00000-of-00001.parquet, NAME.parquet, or the
   files in a folder NAME.
@@ -60,7 +60,7 @@ def read_rows(
     with errors.reading(path):
       file = parquet.ParquetFile(opened)
     names = file.schema_arrow.names
-    if fault := errors.missing_columns(columns, names, settings):
+    if fault := messages.missing_columns(columns, names, settings):
       raise ValueError(f"{path} has {fault}")
     columns = [*columns, *(name for name in optional if name in names)]
     classes = _class_names(file.schema_arrow.metadata or {}, columns)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from absl import logging
 
-from bert_tf.files import errors, recognize, text_lines
+from bert_tf.files import messages, recognize, text_lines
 from bert_tf.formats import parquet
 
 # A name in the header, or a number from 0 in a file without a header.
@@ -74,13 +74,14 @@ def read(
       if example is not None:
         examples.append(example)
     except BadRowError as error:
-      place = f", row {line}" if table.file_format == "parquet" else f":{line}"
-      fault = f"{table.path}{place}: {error}"
+      is_parquet = table.file_format == "parquet"
+      number_text = f", row {line}" if is_parquet else f":{line}"
+      fault = f"{table.path}{number_text}: {error}"
       if not skip_bad_rows:
-        way_out = other_form(table)
-        if not way_out and skip_bad_rows is not None:
-          way_out = "; `skip_bad_rows` leaves such rows out."
-        raise ValueError(fault + way_out) from None
+        advice = other_form(table)
+        if not advice and skip_bad_rows is not None:
+          advice = " `skip_bad_rows` leaves such rows out."
+        raise ValueError(f"{fault}.{advice}") from None
       faults[number] = fault
   examples.dropped = list(faults)
   if faults:
@@ -113,7 +114,7 @@ def parse_columns(
 
 
 def is_unicode(text: str) -> bool:
-  """Whether UTF-8 can hold a text, that is, it has no surrogates."""
+  """Returns whether UTF-8 can hold a text, that is, it has no surrogates."""
   try:
     text.encode()
   except UnicodeEncodeError:
@@ -145,13 +146,13 @@ def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
 
 
 def other_form(table: Table) -> str:
-  """Says that a file holds something else than its format; "" if not so."""
+  """Returns a sentence about a file that has another form; "" if it has not."""
   form, file_format = recognize.form_of(table.path), table.file_format
   if form in ("", _FORMS.get(file_format), "a JSON object"):
     return ""
   if file_format in ("tsv", "csv") and form.startswith("columns between"):
     return ""  # `_find_delimiter` knows them all.
-  return f" (the file holds {form}; name that format, or convert the file)"
+  return f" The file holds {form}: name that format, or convert the file."
 
 
 def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
@@ -179,7 +180,7 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   header = None
   if not isinstance(table.columns[0], int):
     _, header = next(cells, (1, []))
-    if fault := errors.missing_columns(table.columns, header, table.settings):
+    if fault := messages.missing_columns(table.columns, header, table.settings):
       raise ValueError(f"{table.path} has {fault}{other_form(table)}")
     count = len(header)
   else:  # Most rows have the right number of columns.
@@ -188,7 +189,7 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
     cells = iter(rows)
   for line, row in cells:
     if len(row) != count:
-      content = errors.shorten(" | ".join(row))
+      content = messages.shorten(" | ".join(row))
       fault = f"{len(row)} columns instead of {count}: {content}"
       yield line, BadRowError(fault)
     else:
@@ -197,10 +198,10 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
 
 def _find_delimiter(table: Table) -> str:
   # The delimiter with which the first line has the columns, or the format's
-  # own. Excel writes semicolons where the comma is the decimal sign.
-  own = "\t" if table.file_format == "tsv" else ","
+  # default. Excel writes semicolons where the comma is the decimal sign.
+  default = "\t" if table.file_format == "tsv" else ","
   sizes = {}
-  for delimiter in (own, *"\t,;|"):
+  for delimiter in (default, *"\t,;|"):
     # Quotation marks look wrong between other delimiters than the file's.
     _, first = next(_read_cells(table, delimiter, strict=False), (1, []))
     if all(
@@ -255,9 +256,11 @@ def _parse_json_row(content: str, table: Table) -> Row | BadRowError:
     if "\\ud" in content.lower():  # Half a character, a surrogate, fails here.
       json.dumps(row, ensure_ascii=False).encode()
   except (ValueError, RecursionError) as error:
-    return BadRowError(f"not JSON ({error}): {errors.shorten(content)}")
+    return BadRowError(f"not JSON ({error}): {messages.shorten(content)}")
   if not isinstance(row, dict):
-    return BadRowError(f"not a JSON object: {errors.shorten(content)}")
-  if fault := errors.missing_columns(table.columns, list(row), table.settings):
+    return BadRowError(f"not a JSON object: {messages.shorten(content)}")
+  if fault := messages.missing_columns(
+    table.columns, list(row), table.settings
+  ):
     return BadRowError(fault.removesuffix("."))
   return row

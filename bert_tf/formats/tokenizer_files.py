@@ -11,7 +11,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf.files import errors, json_files, paths
+from bert_tf.files import json_files, messages, paths
 
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -115,7 +115,8 @@ def read_vocab(vocab_file: str) -> bytes:
   vocab = json_files.read(vocab_file, _Tokenizer).word_pieces
   if not vocab:
     raise ValueError(f"{vocab_file} has no vocabulary of word pieces.")
-  tokens = {i: token for token, i in vocab.items()}
+  ids = json_files.check(vocab, dict[str, int], f"the vocab of {vocab_file}")
+  tokens = {i: token for token, i in ids.items()}
   missing = [i for i in range(len(vocab)) if i not in tokens]
   if missing:
     raise ValueError(f"{vocab_file}: no token has the id {missing[0]}.")
@@ -196,7 +197,7 @@ def _find_differing(
   ):
     others = {str(content(token)) for token in tokens}
     if others := others.difference(SPECIAL_TOKENS.values()):
-      names = errors.join_names(sorted(others), 3)
+      names = messages.join_names(sorted(others), 3)
       found.append(f"added tokens {names} ({file})")
   path = os.path.join(folder, VOCAB_FILE)
   if tokenizer.word_pieces and paths.exists(path):

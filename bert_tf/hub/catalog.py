@@ -7,6 +7,7 @@ dataset_infos.json), those of checkpoints from NVIDIA's DeepLearningExamples
 """
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable
 
@@ -32,17 +33,17 @@ class Source:
   name: str  # The name for `bert-tf download`.
   title: str  # A short description.
   is_model: bool = False  # Whether it is a model rather than a data set.
-  links: tuple[Link, ...]
+  links: tuple[Link, ...]  # Empty for a model of Hugging Face.
   num_bytes: int  # Of all downloads; of a model, about those of the checkpoint.
   files: tuple[str, ...]  # Files that the complete folder must have.
   file_sha256: str | None = None  # Hash of the first file, if published.
-  # Completes the folder, given its path; None if nothing is missing.
-  finish: Callable[[str], None] | None = None
+  # Writes files that are not downloaded, given the folder.
+  complete: Callable[[str], None] | None = None
 
 
 def _model(
   date: str,
-  kind: str,
+  prefix: str,
   num_layers: int,
   width: int,
   vocab_size: int,
@@ -51,7 +52,7 @@ def _model(
   name: str = "",
 ) -> Source:
   # file_sha256 is that of the checkpoint's data, where it is published.
-  zip_name = f"{kind}_L-{num_layers}_H-{width}_A-{width // 64}"
+  zip_name = f"{prefix}_L-{num_layers}_H-{width}_A-{width // 64}"
   # Matrices in float32: embeddings, layers, pooler and masked LM. Biases and
   # layer norms add less than 1%.
   num_rows = vocab_size + 514
@@ -79,23 +80,11 @@ _SIZE_NAMES = {
   (4, 256): "Mini",
   (4, 512): "Small",
   (8, 512): "Medium",
+  (12, 768): "Base, retrained in 2020",
 }
 
-
-def _small_model(num_layers: int, width: int) -> Source:
-  size = _SIZE_NAMES.get((num_layers, width), f"{num_layers}/{width}")
-  title, name = f"BERT-{size}, Uncased", ""
-  if (num_layers, width) == (12, 768):
-    # The zip of BERT-Base of 2018 has the same name.
-    title = "BERT-Base, Uncased, retrained in 2020"
-    name = "uncased_L-12_H-768_A-12_2020"
-  return _model(
-    "2020_02_20", "uncased", num_layers, width, 30522, title, name=name
-  )
-
-
 # fmt: off
-# The 33 checkpoints of the original release: date and kind of the zip, number
+# The 33 checkpoints of the original release: date and prefix of the zip, number
 # of layers, width, word pieces, title, and the hash of the checkpoint's data.
 MODELS = (
   _model("2018_10_18", "uncased", 12, 768, 30522, "BERT-Base, Uncased",
@@ -119,9 +108,11 @@ MODELS = (
   _model("2018_11_03", "chinese", 12, 768, 21128, "BERT-Base, Chinese",
     "756699356b78ad0ef1ca9ba6528297bcb3dd1aef5feadd31f4775d7c7fc989ba"),
   *(
-    _small_model(num_layers, width)
-    for num_layers in (2, 4, 6, 8, 10, 12)
-    for width in (128, 256, 512, 768)
+    _model("2020_02_20", "uncased", *size, 30522,
+      f"BERT-{_SIZE_NAMES.get(size, f'{size[0]}/{size[1]}')}, Uncased",
+      # The zip of BERT-Base of 2018 has the same name.
+      name="uncased_L-12_H-768_A-12_2020" if size == (12, 768) else "")
+    for size in itertools.product((2, 4, 6, 8, 10, 12), (128, 256, 512, 768))
   ),
 )
 # fmt: on
@@ -176,7 +167,7 @@ def _data_set(
   num_bytes: int,
   *links: Link,
   files: tuple[str, ...] = (),
-  finish: Callable[[str], None] | None = None,
+  complete: Callable[[str], None] | None = None,
 ) -> Source:
   # Without `files`, they are those of the links.
   return Source(
@@ -185,7 +176,7 @@ def _data_set(
     links=links,
     num_bytes=num_bytes,
     files=files or tuple(link.file for link in links),
-    finish=finish,
+    complete=complete,
   )
 
 
@@ -232,7 +223,7 @@ DATA_SETS = (
     _link(_GLUE, "mrpc_dev_ids.tsv",
       "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7",
       _MRPC_DEV_IDS),
-    files=_TABLES, finish=_join_mrpc),
+    files=_TABLES, complete=_join_mrpc),
   _data_set("AX", "GLUE", 222_257,
     _link(_GLUE, "AX.tsv",
       "0e13510b1bb14436ff7e2ee82338f0efb0133ecf2e73507a697dc210db3f05fd",
@@ -263,31 +254,34 @@ DATA_SETS = (
 )
 # fmt: on
 
-# Data that need a licence, with directions to obtain them.
-LICENSED = {
-  "CoNLL-2003": "Its texts, the Reuters corpus, need a licence: see "
-  "https://www.clips.uantwerpen.be/conll2003/ner/."
-}
-
 ALL = (*MODELS, *DATA_SETS)
 
 
-def find(name: str) -> Source | None:
-  """Returns the source with a name, ignoring case; None if unknown."""
-  names = {source.name.lower(): source for source in ALL}
-  return names.get(name.lower())
+def find_source(name: str) -> Source | None:
+  """Returns the source with a name, ignoring case; None if unknown.
+
+  Raises:
+    ValueError: if a name begins with hf: but is not hf:OWNER/NAME.
+  """
+  if name.startswith(HUGGING_FACE):
+    parts = name.removeprefix(HUGGING_FACE).split("/")
+    if len(parts) != 2 or not all(part.strip(".") for part in parts):
+      raise ValueError(f"{name} is not of the form hf:OWNER/NAME.")
+    files = ("config.json", "model.safetensors")
+    return Source(
+      name=name, title="", is_model=True, links=(), num_bytes=0, files=files
+    )
+  return {s.name.lower(): s for s in ALL}.get(name.lower())
 
 
-def get(name: str) -> Source:
+def get_source(name: str) -> Source:
   """Returns the source with a name, ignoring case.
 
   Raises:
-    ValueError: if the name is unknown, or if the data need a licence.
+    ValueError: if the name is unknown.
   """
-  if source := find(name):
+  if source := find_source(name):
     return source
-  if name in LICENSED:
-    raise ValueError(f"{name}: {LICENSED[name]}")
   raise ValueError(
     f"{name} is unknown; `bert-tf download` lists all names. Hugging Face's "
     f"models are {HUGGING_FACE}OWNER/NAME."

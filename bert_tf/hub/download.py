@@ -3,13 +3,12 @@
 import os
 import tempfile
 import zipfile
-import zlib
 from urllib import parse
 
 import filelock
 from absl import logging
 
-from bert_tf.files import atomic, errors, paths
+from bert_tf.files import atomic, errors, packages, paths
 from bert_tf.hub import cache, catalog
 
 # Longest time to connect, and to wait for the next bytes.
@@ -18,7 +17,8 @@ _BLOCK_BYTES = 1 << 16
 
 # Files of a Hugging Face model that this package reads.
 _HUGGING_FACE_FILES = [
-  *cache.HUGGING_FACE_FILES,
+  "config.json",
+  "model.safetensors",
   "vocab.txt",
   "tokenizer.json",
   "tokenizer_config.json",
@@ -61,58 +61,61 @@ def download(name: str, base_url: str | None = None) -> str:
 
     >>> model = bert_tf.load("uncased_L-2_H-128_A-2")
   """
-  source = None
-  if name.startswith(catalog.HUGGING_FACE):
-    folder, files = cache.hugging_face_folder(name), cache.HUGGING_FACE_FILES
-  else:
-    source = catalog.get(name)
-    folder, files = cache.get_folder(source), source.files
-  if cache.has_files(folder, files):
+  source = catalog.get_source(name)
+  folder = cache.get_folder(source)
+  if cache.is_downloaded(source):
     return folder
-  atomic.check_writable(cache.home(), cache.HOME_VARIABLE, is_folder=True)
+  atomic.check_writable(cache.find_home(), cache.HOME_VARIABLE, is_folder=True)
   paths.make_folder(os.path.dirname(folder))
   with filelock.FileLock(atomic.hidden(folder, "lock")):
-    if cache.has_files(folder, files):  # Another process has downloaded it.
+    if cache.is_downloaded(source):  # By another process.
       return folder
-    with atomic.folder(folder, files[0], replaces=True) as unfinished:
-      if source:
+    with atomic.folder(folder, source.files[0], replaces=True) as unfinished:
+      if source.links:
         for link in source.links:
           _fetch(link, unfinished, base_url)
-        if source.finish:
-          source.finish(unfinished)
       else:
-        with errors.needs_extra("downloading from Hugging Face", "hf"):
-          import huggingface_hub
-        try:
-          # An empty folder cannot pass for an earlier complete download.
-          huggingface_hub.snapshot_download(
-            name.removeprefix(catalog.HUGGING_FACE),
-            endpoint=base_url,
-            allow_patterns=_HUGGING_FACE_FILES,
-            local_dir=unfinished,
-          )
-        except Exception as error:  # The errors have no common base class.
-          reason = errors.reason(error)
-          raise OSError(f"cannot download {name}: {reason}") from error
-        paths.remove(os.path.join(unfinished, ".cache"))  # Of huggingface_hub.
-      for file in files:
+        _fetch_from_hugging_face(source.name, unfinished, base_url)
+      if source.complete:
+        source.complete(unfinished)
+      for file in source.files:
         if not os.path.exists(os.path.join(unfinished, file)):
           raise ValueError(f"the download of {name} lacks {file}.")
-      if source and source.file_sha256:
-        _check_hash(os.path.join(unfinished, files[0]), source.file_sha256)
-      elif not source or not all(link.sha256 for link in source.links):
+      if source.file_sha256:
+        first = os.path.join(unfinished, source.files[0])
+        _check_hash(first, source.file_sha256)
+      elif not source.links or not all(link.sha256 for link in source.links):
         logging.warning(f"{name} has no published hash to compare with.")
   return folder
+
+
+def _fetch_from_hugging_face(
+  name: str, folder: str, base_url: str | None
+) -> None:
+  with packages.needs_extra("downloading from Hugging Face", "hf"):
+    import huggingface_hub
+  try:
+    # An empty folder cannot pass for an earlier complete download.
+    huggingface_hub.snapshot_download(
+      name.removeprefix(catalog.HUGGING_FACE),
+      endpoint=base_url,
+      allow_patterns=_HUGGING_FACE_FILES,
+      local_dir=folder,
+    )
+  except Exception as error:  # The errors have no common base class.
+    reason = errors.reason(error)
+    raise OSError(f"cannot download {name}: {reason}") from error
+  paths.remove(os.path.join(folder, ".cache"))  # Of huggingface_hub.
 
 
 def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> None:
   import requests  # Takes a moment.
   import tqdm
 
-  url, address = link.url, parse.urlsplit(link.url).path
+  url, url_path = link.url, parse.urlsplit(link.url).path
   if base_url:
-    url = base_url.rstrip("/") + address
-  path = os.path.join(folder, link.file or os.path.basename(address))
+    url = base_url.rstrip("/") + url_path
+  path = os.path.join(folder, link.file or os.path.basename(url_path))
   logging.info("Downloading %s.", url)
   try:
     with (
@@ -135,7 +138,8 @@ def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> None:
         for block in response.iter_content(_BLOCK_BYTES):
           writer.write(block)
           bar.update(len(block))
-  except requests.RequestException as error:
+  # A ValueError is that of a Content-Length that is no number.
+  except (requests.RequestException, ValueError) as error:
     raise OSError(
       f"cannot download {url}: {error}. `base_url` can name a mirror."
     ) from error
@@ -157,12 +161,9 @@ def _check_hash(path: str, sha256: str) -> None:
 def _unpack(path: str, folder: str) -> None:
   """Unpacks a zip into a folder, without the zip's only top folder, if any."""
   with tempfile.TemporaryDirectory(dir=folder) as unpacked:
-    try:
+    with errors.reading(os.path.basename(path)):
       with zipfile.ZipFile(path) as archive:
         archive.extractall(unpacked)
-    except (zipfile.BadZipFile, zlib.error) as error:
-      name = os.path.basename(path)
-      raise ValueError(f"{name} is truncated or corrupt: {error}.") from error
     paths.remove(os.path.join(unpacked, "__MACOSX"))
     top = unpacked
     if len(names := os.listdir(unpacked)) == 1:

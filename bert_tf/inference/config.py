@@ -5,12 +5,15 @@ Does not import TensorFlow, so that a command can show its flags at once.
 
 import dataclasses
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bert_tf import settings
 from bert_tf.tasks import config as task_config
 from bert_tf.tasks import registry
 from bert_tf.tasks.squad import config as squad_config
+
+if TYPE_CHECKING:
+  from bert_tf.model_folder.folder import ModelFolder
 
 # Return a field for a setting of a task by name. Its default is None: what the
 # model's files say.
@@ -33,7 +36,7 @@ class ModelFiles:
   bert_config_file: str | None = None  # None for the one beside the weights.
   vocab_file: str | None = None  # None for the one beside the weights.
 
-  def open(self, **given: Any) -> Any:
+  def open(self, **given: Any) -> "ModelFolder":
     """Opens the model with these settings; see `ModelFolder.open`."""
     from bert_tf.model_folder.folder import ModelFolder  # Needs TensorFlow.
 
@@ -84,7 +87,7 @@ class ModelConfig(ModelFiles):
   def __post_init__(self) -> None:
     settings.check(self)
 
-  def open(self, **given: Any) -> Any:
+  def open(self, **given: Any) -> "ModelFolder":
     """Opens the model with the settings of this config."""
     names = {*ModelConfig.__dataclass_fields__}
     names -= {*ModelFiles.__dataclass_fields__}

@@ -104,6 +104,7 @@ class FeatureExtractor:
           f"there is no layer {index}: {files.config_file} has {num_layers} "
           "layers."
         )
+    tokenizer = files.make_tokenizer(files.case)
     self._names = names = [
       _LAST if index % num_layers == num_layers - 1 else f"layer_{index}"
       for index in config.layers
@@ -117,16 +118,14 @@ class FeatureExtractor:
       return {_LAST: layers[-1], **outputs}
 
     self._function = ids_functions.KerasFunction(compute, self.bert_config)
-    self._counts = unknown_pieces.PieceCounts(files.tokenizer, "the texts")
+    self._counts = unknown_pieces.PieceCounts(tokenizer, "the texts")
     lengths = task_config.EncoderSettings(max_seq_length=config.max_seq_length)
-    self._task = encoder.EncoderTask(
-      tokenizer=files.tokenizer, settings=lengths
-    )
+    self._task = encoder.EncoderTask(tokenizer=tokenizer, settings=lengths)
 
   @functools.cached_property
   def _vector_task(self) -> encoder.EncoderTask:
     return encoder.EncoderTask(
-      tokenizer=self._files.tokenizer, settings=self._files.settings
+      tokenizer=self._task.tokenizer, settings=self._files.settings
     )
 
   def encode(self, texts: Any, normalize: bool | None = None) -> np.ndarray:

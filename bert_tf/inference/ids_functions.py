@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import checkpoints, model_inputs, modeling
-from bert_tf.files import errors
+from bert_tf.files import errors, packages
 from bert_tf.layers import layer_norm
 from bert_tf.model_folder import run_info
 from bert_tf.model_folder.folder import ModelFolder
@@ -62,8 +62,7 @@ class IdsFunction(abc.ABC):
           f"an input has {length} word pieces, but the model takes at most "
           f"{config.max_position_embeddings}."
         )
-      sizes = config.vocab_size, config.type_vocab_size
-      model_inputs.check_values(arrays, *sizes)
+      model_inputs.check_values(arrays, config)
     try:
       outputs = self._compute(arrays)
     except tf.errors.InvalidArgumentError as error:
@@ -226,7 +225,7 @@ def load_functions(folder: str) -> tuple[dict[str, SignatureFunction], int]:
   # that take no texts.
   missing = None
   try:
-    errors.import_tensorflow_text(f"{folder}, which takes texts,")
+    packages.import_tensorflow_text(f"{folder}, which takes texts,")
   except ImportError as error:
     missing = error
   with errors.reading(folder, "is not a readable SavedModel"):

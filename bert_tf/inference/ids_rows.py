@@ -7,6 +7,7 @@ import numpy as np
 
 from bert_tf.inference import ids_functions
 from bert_tf.tasks import base
+from bert_tf.tasks.rows import Answer, Row
 
 
 class RowReader(Protocol):
@@ -21,12 +22,12 @@ class RowReader(Protocol):
   @property
   def width(self) -> int | None: ...  # noqa: D102
 
-  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the inputs of each row."""
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
-  ) -> base.Answer:
+  ) -> Answer:
     """Returns the answer of a row."""
 
 
@@ -52,21 +53,21 @@ class IdsRows:
       if len(spec.shape) > 1 + self._has_choices and spec.shape[1] is None
     }
 
-  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields each row as a sequence, or as one for each choice."""
     for row in rows:
       columns = [row[name] for name in self.fields]
       if not self._has_choices:
         columns = [[column] for column in columns]
       sequences = [base.ModelInput(*values) for values in zip(*columns)]
-      for each in sequences:
+      for each in (columns, *sequences):
         if len({*map(len, each[:3])}) > 1:
           raise ValueError(f"{', '.join(self.fields[:3])} differ in length.")
       yield base.Inputs(sequences, is_one_record=self._has_choices)
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
-  ) -> base.Answer:
+  ) -> Answer:
     """Returns the outputs, without those of padding."""
     if self._has_choices:
       logits = np.concatenate([output["logits"] for output in outputs])

@@ -8,7 +8,7 @@ or a DataFrame with the names of the inputs as columns.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.formats import tables
 
 
@@ -72,7 +72,7 @@ def texts_by_name(
 
 
 def _short(value: Any) -> str:
-  return errors.shorten(repr(value), 60)
+  return messages.shorten(repr(value), 60)
 
 
 def check_texts(name: str, value: Any, num_axes: int = 0) -> None:

@@ -21,6 +21,7 @@ from bert_tf.model_folder import run_info
 from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.model_folder.weights import find_weights
 from bert_tf.tasks import base
+from bert_tf.tasks.rows import Row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Predictor:
     model = config.open()
     if not is_saved_model(weights):
       self.functions, self.num_parameters = ids_functions.make_functions(model)
-    elif config.task not in (None, model.saved.task):
+    elif model.saved and config.task not in (None, model.saved.task):
       raise ValueError(f"{weights} is a SavedModel of {model.saved.task}.")
     self.info, self.bert_config = model.info, model.config
     self.vocab_file = model.vocab_file
@@ -157,7 +158,7 @@ class Predictor:
     return answers[0] if is_single else answers
 
   def preprocess(
-    self, reader: ids_rows.RowReader, index: int, row: base.Row
+    self, reader: ids_rows.RowReader, index: int, row: Row
   ) -> base.Inputs:
     """Returns the inputs of a row; errors name the row's number."""
     try:

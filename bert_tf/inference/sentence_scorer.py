@@ -71,7 +71,7 @@ class SentenceScorer:
     bert_config = files.config
     bert_config.check_bidirectional(files.config_file)
     masking.check_special_tokens(files.vocab, files.needed_vocab())
-    self._tokenizer = files.tokenizer
+    self._tokenizer = files.make_tokenizer(files.case)
     mask_id = self._tokenizer.vocab[tokenization.MASK]
     self._counts = unknown_pieces.PieceCounts(self._tokenizer, "the texts")
     # [CLS] and [SEP] take two positions.

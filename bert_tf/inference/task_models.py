@@ -10,13 +10,14 @@ import dataclasses
 import itertools
 import json
 import typing
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from bert_tf import checkpoints, settings
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
 from bert_tf.inference.config import ModelConfig
@@ -26,6 +27,7 @@ from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import task as ner
+from bert_tf.tasks.rows import Results, Row, with_empty_text
 from bert_tf.tasks.squad import decoding
 from bert_tf.tasks.squad import task as squad
 from bert_tf.tasks.swag import task as swag
@@ -137,7 +139,7 @@ class TaskModel(abc.ABC):
   def _check_names(self, names: Mapping[str, Any]) -> None:
     known = self._known_settings()
     for name in names.keys() - known:
-      hint = errors.did_you_mean(name, known, 3, 0.5)
+      hint = messages.did_you_mean(name, known, 3, 0.5)
       raise TypeError(f"{type(self).__name__} has no setting {name!r}.{hint}")
 
   def _known_settings(self) -> set[str]:
@@ -197,7 +199,7 @@ class FineTunedModel(TaskModel):
     labels: Any,
     validation_data: Labelled | None = None,
     **changes: Any,
-  ) -> base.Results:
+  ) -> Results:
     """Fine-tunes on rows; checkpoints and results go to output_dir.
 
     Args:
@@ -239,7 +241,7 @@ class FineTunedModel(TaskModel):
     best = evaluation.find_best_folder(output_dir)
     return evaluation.read_best_results(best) if results and best else results
 
-  def evaluate(self, inputs: Any, labels: Any) -> base.Results:
+  def evaluate(self, inputs: Any, labels: Any) -> Results:
     """Evaluates the trained checkpoint on rows with labels, as for `fit`.
 
     Returns the results by name, such as eval_accuracy or f1, and writes them to
@@ -257,6 +259,27 @@ class FineTunedModel(TaskModel):
     results = self.evaluate(inputs, labels)
     return float(next(results[s] for s in self._scores if s in results))
 
+  def get_params(self, deep: bool = True) -> dict[str, Any]:
+    """Returns the constructor's arguments by name, for scikit-learn."""
+    paths = {"init_checkpoint": self._start, "output_dir": self._output_dir}
+    return {**paths, **self._given}
+
+  def set_params(self, **params: Any) -> "FineTunedModel":
+    """Replaces arguments of the constructor, for scikit-learn."""
+    changed = type(self)(**{**self.get_params(), **params})
+    vars(self).update(vars(changed))
+    return self
+
+  def __sklearn_clone__(self) -> "FineTunedModel":
+    # A folder holds one run, so each clone trains in a folder of its own.
+    folder = self._output_dir and f"{self._output_dir}-{uuid.uuid4().hex[:8]}"
+    return type(self)(**{**self.get_params(), "output_dir": folder})
+
+  def __sklearn_tags__(self) -> Any:
+    from sklearn import base as sklearn_base
+
+    return sklearn_base.BaseEstimator.__sklearn_tags__(self)
+
   def _defaults(self) -> config_lib.FineTuningConfig:
     kind = registry.load(registry.TASKS[self._task.name].config)
     train = typing.get_type_hints(kind)["train"](output_dir="")
@@ -265,7 +288,7 @@ class FineTunedModel(TaskModel):
   def _known_settings(self) -> set[str]:
     return super()._known_settings() | {*settings.values(self._defaults())}
 
-  def _run(self, data: Mapping[str, Labelled]) -> base.Results:
+  def _run(self, data: Mapping[str, Labelled]) -> Results:
     """Trains on the split "train" and evaluates on "dev", if given."""
     steps = {"do_train": "train" in data, "do_eval": "dev" in data}
     setup = fine_tuning.load(self._settings(steps))
@@ -287,9 +310,7 @@ class FineTunedModel(TaskModel):
     """Returns the task with what the types of labels from Python tell."""
     return task
 
-  def _labelled(
-    self, inputs: Any, labels: Any
-  ) -> tuple[list[base.Row], list[Any]]:
+  def _labelled(self, inputs: Any, labels: Any) -> tuple[list[Row], list[Any]]:
     rows, is_single = inputs_lib.to_rows(inputs)
     if is_single or isinstance(labels, str):
       raise ValueError("give a list of rows and a list of their labels.")
@@ -309,7 +330,7 @@ class FineTunedModel(TaskModel):
     # An empty second text of a pair means a single text.
     required = self._task.fields[: self._task.num_required]
     needed = [{name: row[name] for name in required} for row in texts]
-    for index in base.with_empty_text(needed):
+    for index in with_empty_text(needed):
       raise ValueError(f"row {index} has an empty text: {needed[index]}.")
     return texts, labels
 
@@ -479,9 +500,7 @@ class MultipleChoice(FineTunedModel):
   def _answer(self, answer: dict[str, Any]) -> Choice:
     return Choice(**answer)
 
-  def _labelled(
-    self, inputs: Any, labels: Any
-  ) -> tuple[list[base.Row], list[Any]]:
+  def _labelled(self, inputs: Any, labels: Any) -> tuple[list[Row], list[Any]]:
     rows, labels = super()._labelled(inputs, labels)
     count = len(rows[0]["choices"])
     for index, row in enumerate(rows):

@@ -130,9 +130,9 @@ def module_text(
   is no dropout.
   """
   batch_size, length, _, num_heads, _ = arguments[0].shape
-  kind = "attention" if arguments[1].shape[1] == 1 else "packed_attention"
+  form = "attention" if arguments[1].shape[1] == 1 else "packed_attention"
   folder = importlib.resources.files("bert_tf.kernels") / "triton"
-  template = string.Template((folder / f"{kind}_{name}.ttir").read_text())
+  template = string.Template((folder / f"{form}_{name}.ttir").read_text())
   kernel = template.substitute(
     float=_ELEMENT_TYPES[arguments[0].dtype.name],
     length=length,

@@ -56,9 +56,9 @@ def bits_at(keys: tuple[Tensor, Tensor], numbers: Tensor) -> Tensor:
 
 def keys(seeds: Tensor) -> Tensor:
   """Two hashes of each row of int [..., n], uint32 [..., 2]."""
-  places = np.arange(1, 2 * seeds.shape[-1] + 1, dtype=np.uint32)
-  places = ops.reshape(_uint32(places * np.uint32(_GOLDEN)), (2, -1))
-  words = ops.expand_dims(ops.cast(seeds, "uint32"), -2) + places
+  offsets = np.arange(1, 2 * seeds.shape[-1] + 1, dtype=np.uint32)
+  offsets = ops.reshape(_uint32(offsets * np.uint32(_GOLDEN)), (2, -1))
+  words = ops.expand_dims(ops.cast(seeds, "uint32"), -2) + offsets
   return _hash(ops.sum(_hash(words), axis=-1))
 
 

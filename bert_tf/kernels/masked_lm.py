@@ -172,8 +172,8 @@ def _sum_block(batch: _Batch, training: bool) -> tuple[Tensor, _Softmax]:
   # Read from `products`, not from `values`, so that XLA need not keep `values`.
   # Keras' take_along_axis would transpose all products.
   num_rows = ops.shape(products)[1]
-  places = ops.cast(batch.ids, "int32") * num_rows + ops.arange(num_rows)
-  label_logits = ops.take(ops.reshape(products, [-1]), places)
+  indexes = ops.cast(batch.ids, "int32") * num_rows + ops.arange(num_rows)
+  label_logits = ops.take(ops.reshape(products, [-1]), indexes)
   label_logits = ops.cast(label_logits, "float32") + ops.take(
     batch.bias, batch.ids
   )

@@ -5,7 +5,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_tf.layers import serialization
 from bert_tf.tensor import Tensor
 
 
@@ -21,7 +20,6 @@ def restore(rows: Tensor, like: Tensor) -> Tensor:
   return ops.reshape(rows, (*ops.shape(like)[:-1], rows.shape[-1]))
 
 
-@serialization.register
 class Dense(keras.layers.Dense):
   """Keras' dense layer, which flattens its input.
 

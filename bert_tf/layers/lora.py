@@ -95,6 +95,6 @@ def _projections(model: keras.Model) -> Iterator[keras.layers.Dense]:
   """Yields the projections of attention; none of a model without BERT."""
   encoder = getattr(getattr(model, "bert", None), "encoder", None)
   for layer in encoder.transformer_layers if encoder else ():
-    own = layer.attention.self_attention
-    yield from (own.query, own.key, own.value)
+    attention = layer.attention.self_attention
+    yield from (attention.query, attention.key, attention.value)
     yield layer.attention.residual_output.dense

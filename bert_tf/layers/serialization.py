@@ -1,4 +1,4 @@
-"""Serialization of models and layers: Keras saves, clones and nests them."""
+"""Serialization of models: Keras saves, clones and nests them."""
 
 import inspect
 from collections.abc import Mapping
@@ -9,31 +9,35 @@ import keras
 # Keras finds a registered class by the package "bert_tf" and the class name.
 register = keras.saving.register_keras_serializable("bert_tf")
 
-# Arguments that get_config leaves out. A model makes one seed generator for all
-# its layers, and refuses arguments of 2018.
-_NOT_SAVED = ("self", "seed_generator", "of_2018")
 
+class SerializableModel(keras.Model):
+  """A model that Keras can make again from its constructor's arguments.
 
-class Configured(keras.layers.Layer):
-  """A layer or model that Keras can make again from its arguments.
-
-  Each argument of the constructor must be an attribute of the same name.
+  Each argument must be an attribute of the same name.
   """
 
   def get_config(self) -> dict[str, Any]:
-    """The constructor's arguments, as JSON, and `trainable`."""
-    names = inspect.signature(type(self).__init__).parameters
-    values = {n: getattr(self, n) for n in names if n not in _NOT_SAVED}
+    """Returns the constructor's arguments, as JSON, and what is frozen."""
+    parameters = inspect.signature(type(self).__init__).parameters
+    # BertModel refuses the arguments of 2018.
+    names = [name for name in parameters if name not in ("self", "of_2018")]
+    values = {name: getattr(self, name) for name in names}
     if "dtype" in values:
       values["dtype"] = self.dtype_policy
     values["trainable"] = self.trainable
+    if frozen := [v.path for v in self.weights if not v.trainable]:
+      values["frozen_variables"] = frozen
     return keras.saving.serialize_keras_object(values)
 
   @classmethod
-  def from_config(cls, config: Mapping[str, Any]) -> "Configured":
-    """Makes a layer or model from the result of `get_config`."""
+  def from_config(cls, config: Mapping[str, Any]) -> "SerializableModel":
+    """Returns a model for the result of `get_config`."""
     values = keras.saving.deserialize_keras_object(dict(config))
     is_trainable = values.pop("trainable", True)
-    layer = cls(**values)
-    layer.trainable = is_trainable
-    return layer
+    frozen = values.pop("frozen_variables", ())
+    model = cls(**values)
+    model.trainable = is_trainable
+    for variable in model.weights:
+      if variable.path in frozen:
+        variable.trainable = False
+    return model

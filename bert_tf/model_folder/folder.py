@@ -27,7 +27,7 @@ from bert_tf.files import json_files, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.heads import HeadModel
 from bert_tf.model_config import BertConfig
-from bert_tf.model_folder import letter_case, run_folder, run_info, weights
+from bert_tf.model_folder import letter_case, run_info, weights
 from bert_tf.tasks import registry
 
 Settings = TypeVar("Settings", bound=settings.Dataclass)
@@ -121,7 +121,7 @@ class ModelFolder:
   def open_start(
     cls,
     init_checkpoint: str | None,
-    resumed: run_folder.RunFolder,
+    output_dir: str,
     *,
     bert_config_file: str | None = None,
     vocab_file: str | None = None,
@@ -129,12 +129,12 @@ class ModelFolder:
     """Opens the model that a training starts from; see `open`.
 
     Without an init_checkpoint, config and vocabulary are by default those of
-    the run that is resumed.
+    the run in output_dir, which is resumed.
     """
-    if not init_checkpoint and run_info.has_config(resumed.path):
-      own_config = os.path.join(resumed.path, run_info.CONFIG_FILE)
+    if not init_checkpoint and run_info.has_config(output_dir):
+      own_config = os.path.join(output_dir, run_info.CONFIG_FILE)
       bert_config_file = bert_config_file or own_config
-      vocab_file = vocab_file or tokenizer_files.find_vocab(resumed.path)
+      vocab_file = vocab_file or tokenizer_files.find_vocab(output_dir)
     return cls.open(
       init_checkpoint,
       bert_config_file=bert_config_file,
@@ -171,7 +171,7 @@ class ModelFolder:
   @functools.cached_property
   def trained_tasks(self) -> list[str]:
     """The tasks whose heads are complete, first that of the files."""
-    models = heads.models(self._saved_task)
+    models = heads.list_model_classes(self._saved_task)
     return [m.task for m in models if not m.missing_variables(self.shapes)]
 
   @functools.cached_property
@@ -258,7 +258,8 @@ class ModelFolder:
     self,
     given: Settings,
     task: str,
-    resumed: run_folder.RunFolder | None = None,
+    resumed: run_info.RunInfo | None = None,
+    output_dir: str = "",
     labels: run_info.LabelSpec | None = None,
   ) -> Settings:
     """Returns settings with a value for everything that the user left open.
@@ -271,15 +272,16 @@ class ModelFolder:
         its command's config, with None for what the user left open.
       task: the task of the settings, which may be another one than this
         model's if they are those of a training.
-      resumed: the folder of the run that a training resumes.
+      resumed: the run in output_dir that a training resumes, if any.
+      output_dir: the folder of the resumed run, for the log.
       labels: the labels of the task, if they are known.
 
     Raises:
       ValueError: if a value does not fit the vocabulary or the model.
     """
     run, where = self.saved, self.folder
-    if resumed and resumed.info:
-      run, where = resumed.info, os.path.join(resumed.path, run_info.RUN_FILE)
+    if resumed:
+      run, where = resumed, os.path.join(output_dir, run_info.RUN_FILE)
     if run is self.saved and letter_case.get_case(given) == self._given_case:
       case = self.case  # It is logged once.
     else:
@@ -309,8 +311,10 @@ class ModelFolder:
     """Returns the path of the vocabulary; raises ValueError without one."""
     if self.vocab_file:
       return self.vocab_file
-    where = self.folder or self.config_file
-    raise ValueError(f"{where} has no {run_info.VOCAB_FILE}. Set `vocab_file`.")
+    raise ValueError(
+      f"There is no {os.path.join(self.folder, run_info.VOCAB_FILE)}. Set "
+      "`vocab_file`."
+    )
 
   @functools.cached_property
   def vocab_content(self) -> bytes | None:
@@ -365,7 +369,7 @@ class ModelFolder:
     labels = self.labels if spec.label_defaults else None
     num_outputs = labels.num_outputs if labels else 0
     config = self.config.without_random_values()
-    model = heads.build(model_class, config, num_outputs)
+    model = heads.build_model(model_class, config, num_outputs)
     self.load(model, required)
     return model
 

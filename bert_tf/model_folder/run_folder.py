@@ -9,14 +9,11 @@ import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from bert_tf import checkpoints, distribution, model_config
 from bert_tf.files import atomic, lock, paths
 from bert_tf.model_folder import run_info
-
-if TYPE_CHECKING:
-  from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.model_folder.folder import ModelFolder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +102,7 @@ class RunFolder:
     with tempfile.TemporaryDirectory() as folder:
       yield folder
 
-  def prepare(self, info: run_info.RunInfo, model: "ModelFolder") -> None:
+  def prepare(self, info: run_info.RunInfo, model: ModelFolder) -> None:
     """Writes the files that describe the run, which trains the model.
 
     Evaluating a trained model, for instance with another max_seq_length, does

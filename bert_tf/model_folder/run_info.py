@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import bert_tf
-from bert_tf.files import atomic, errors, json_files, paths
+from bert_tf.files import atomic, json_files, messages, paths
 from bert_tf.formats import tokenizer_files
 from bert_tf.tasks import registry
 
@@ -70,7 +70,7 @@ class LabelSpec:
 
   def unknown_label(self, label: object) -> str:
     """Returns the message for a label that is not one of them."""
-    known = errors.join_names(self.labels)
+    known = messages.join_names(self.labels)
     return f"label {label!r} is not one of {known}{self.hint}"
 
   def label_map(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from bert_tf import checkpoints
-from bert_tf.files import errors, paths
+from bert_tf.files import messages, paths, recognize
 from bert_tf.formats import hugging_face
 from bert_tf.hub import cache
 from bert_tf.model_folder import run_info
@@ -22,12 +22,23 @@ def find_weights(path: str) -> str:
   path = cache.resolve_model(path)
   if paths.is_file(path):
     if not path.endswith((*hugging_face.SUFFIXES, KERAS_SUFFIX)):
-      raise ValueError(f"{path} is not a model: {_list([path])}")
+      # A file of Keras is a zip archive, but there is better advice.
+      form = "" if path.endswith(".keras") else recognize.form_of(path)
+      fault = f"it is {form}." if form else _list([path])
+      raise ValueError(f"{path} is not a model: {fault}")
     return path
   if run_info.get_folder(path) != path:
     checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
     return path
   names = paths.list_folder(path)
+  if "adapter_config.json" in names:
+    raise ValueError(f"{path} is a LoRA adapter; {hugging_face.MERGE}")
+  if "snapshots" in names:
+    folder = os.path.join(path, "snapshots")
+    raise ValueError(
+      f"{path} is a folder of Hugging Face's cache. Give one of the folders in "
+      f"{folder}: {', '.join(paths.list_folder(folder))}."
+    )
   # The folder, else the newest version below it.
   versions = sorted(filter(str.isdecimal, names), key=int, reverse=True)
   saved_models = [path, *(os.path.join(path, version) for version in versions)]
@@ -37,29 +48,17 @@ def find_weights(path: str) -> str:
   else:
     prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
     models += [os.path.join(path, prefix) for prefix in prefixes]
-  models += _find_hugging_face(path, names, has_others=bool(models))
+  theirs = [name for name in names if hugging_face.is_weights(name)]
+  if hugging_face.WEIGHTS in theirs or models:  # Others are copies of it.
+    theirs = [name for name in theirs if name == hugging_face.WEIGHTS]
+  models += [os.path.join(path, name) for name in theirs]
   if len(models) == 1:
     return models[0]
   if models:
     raise ValueError(f"{path} holds several models: {', '.join(models)}.")
-  raise ValueError(f"{path} holds no model that can be read: {_list(names)}")
-
-
-def _find_hugging_face(
-  path: str, names: Sequence[str], has_others: bool
-) -> list[str]:
-  if "adapter_config.json" in names:
-    raise ValueError(f"{path} is a LoRA adapter; {hugging_face.MERGE}")
-  if "snapshots" in names:
-    folder = os.path.join(path, "snapshots")
-    raise ValueError(
-      f"{path} is a folder of Hugging Face's cache. Give one of the folders in "
-      f"{folder}: {', '.join(paths.list_folder(folder))}."
-    )
-  files = [hugging_face.WEIGHTS]
-  if files[0] not in names and not has_others:
-    files = [name for name in names if hugging_face.is_weights(name)]
-  return [os.path.join(path, name) for name in files if name in names]
+  raise ValueError(
+    f"{path} holds no model that can be read: {_list(names, path)}"
+  )
 
 
 def find_config(path: str | None, folder: str) -> str:
@@ -91,13 +90,14 @@ def hash_weights(path: str) -> str:
   return paths.sha256(weights)
 
 
-def _list(files: Sequence[str]) -> str:
+def _list(files: Sequence[str], folder: str = "") -> str:
   names = [os.path.basename(path) for path in files]
-  found = f"there is {errors.join_names(names, 10) or 'nothing'}"
+  found = f"there is {messages.join_names(names, 10) or 'nothing'}"
   if any(path.endswith(".keras") for path in files):
     return f"{found}. Load it with Keras and call its `save_pretrained`."
-  if any(path.endswith(KERAS_SUFFIX) for path in files):
-    return f"{found}. Convert it with `bert-tf convert`."
+  if keras_files := [path for path in files if path.endswith(KERAS_SUFFIX)]:
+    path = os.path.join(folder, keras_files[0])
+    return f"{found}. Convert {path} with `bert-tf convert`."
   return (
     f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
     "of a run, a SavedModel, or model.safetensors or tf_model.h5 of "

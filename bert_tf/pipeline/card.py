@@ -12,11 +12,12 @@ from absl import logging
 
 import bert_tf
 from bert_tf import settings, tokenization
-from bert_tf.corpora import sources
+from bert_tf.corpora.sources import InputFile
+from bert_tf.data.vocabulary import Coverage
 from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import predictor
-from bert_tf.pipeline import config as pipeline_config
-from bert_tf.pipeline import text_steps
+from bert_tf.pipeline.config import PipelineConfig
+from bert_tf.pipeline.model import Model
 from bert_tf.training import objective as objective_lib
 
 FILE = "README.md"
@@ -30,8 +31,7 @@ _MIN_ABOVE_CHANCE = 0.05
 _RESULTS = """\
 masked_lm_accuracy is the fraction of masked word pieces that the model guesses,
 and masked_lm_loss its mean surprise in nats. perplexity, e to the power of this
-loss, is the number of pieces between which the model hesitates at a mask.
-pseudo_perplexity is the same with one piece of a sentence masked at a time."""
+loss, is the number of pieces between which the model hesitates at a mask."""
 
 _USE = """\
 ## Use
@@ -48,21 +48,22 @@ bert-tf serve --model=saved_model/1 --port=8501
 
 
 def write(
-  config: pipeline_config.PipelineConfig,
-  inputs: Sequence[sources.InputFile],
+  config: PipelineConfig,
+  model: Model,
+  inputs: Sequence[InputFile],
+  coverage: Coverage,
   results: Mapping[str, float | int],
 ) -> None:
   """Writes the model card; warns if the results by name are near chance."""
-  language, size = config.reading.language, config.model_size
-  title, start = f"BERT {config.size_name}, {language}", size.initial_values
+  language, size = config.reading.language, model.size
+  title, start = f"BERT {model.name}, {language}", size.initial_values
   if config.model:
     title = f"{model_name(config)}, pre-trained further, {language}"
-    start = f"those of `{model_name(config)}` ({config.size_name})"
+    start = f"those of `{model_name(config)}` ({model.name})"
   nsp = "" if size.no_nsp else " and next-sentence prediction"
   report = shard_files.read_settings(config.file("train.txt.report.json"))
-  counts = report.get("counts", {})
+  counts = report["counts"]
   vocab = tokenization.load_vocab(config.file("vocab.txt"))
-  coverage = text_steps.measure_coverage(config)
   accuracy = results["masked_lm_accuracy"]
   chance = coverage.num_most_frequent / coverage.num_pieces
   verdict = (
@@ -107,37 +108,37 @@ def write(
   atomic.write_lines(os.path.join(config.output_dir, FILE), lines)
 
 
-def _examples(config: pipeline_config.PipelineConfig) -> list[str]:
+def _examples(config: PipelineConfig) -> list[str]:
   model = predictor.Predictor(config.output_dir, top_k=3)
   tokenize = model.task().tokenizer.tokenize_to_ids
   rng = random.Random(config.seed)
   pattern = r"\w" if config.has_many_characters else r"\w+"
-  places = []
+  chosen = []
   lines = text_lines.read_lines(config.file("held_out.txt"))
   for line in itertools.islice(lines, 1000):
     is_short = len(tokenize(line)) <= config.max_seq_length - 2
     words = [*re.finditer(pattern, line)]
     whole = [word for word in words if len(tokenize(word[0])) == 1]
     if whole and is_short and 5 < len(words) < 25:
-      places.append(rng.choice(whole))
-  places = rng.sample(places, min(5, len(places)))
-  parts = [(p.string[: p.start()], p.string[p.end() :]) for p in places]
+      chosen.append(rng.choice(whole))
+  chosen = rng.sample(chosen, min(5, len(chosen)))
+  parts = [(w.string[: w.start()], w.string[w.end() :]) for w in chosen]
   texts = [tokenization.MASK.join(part) for part in parts]
   table = ["| held-out text | word | predictions |", "|---|---|---|"]
-  for place, text, answer in zip(places, texts, model.predict(texts)):
+  for word, text, answer in zip(chosen, texts, model.predict(texts)):
     guesses = " ".join(f"`{guess['token']}`" for guess in answer["masks"][0])
-    cells = [c.replace("|", "\\|") for c in (text, place[0], guesses)]
+    cells = [c.replace("|", "\\|") for c in (text, word[0], guesses)]
     table.append(f"| {' | '.join(cells)} |")
   return table
 
 
-def model_name(config: pipeline_config.PipelineConfig) -> str:
-  """The name of the model to continue, the last part of its path."""
+def model_name(config: PipelineConfig) -> str:
+  """Returns the name of the model to continue, the last part of its path."""
   assert config.model
   return os.path.basename(os.path.abspath(config.model))
 
 
-def _command(config: pipeline_config.PipelineConfig) -> str:
+def _command(config: PipelineConfig) -> str:
   flags = [
     f"--{field.name}={shlex.quote(str(value))}"
     for part in (config, config.reading, config.compute)

@@ -12,7 +12,7 @@ from bert_tf import settings
 from bert_tf.corpora import sentences, text_config
 from bert_tf.data import vocabulary
 from bert_tf.tasks import pretraining_config
-from bert_tf.training import config as training_config
+from bert_tf.training.config import ComputeConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Size:
   no_nsp: bool = False
 
   def bert_config(self, vocab_size: int, max_seq_length: int) -> dict[str, Any]:
-    """The content of bert_config.json."""
+    """Returns the content of bert_config.json."""
     width = self.hidden_size
     return {
       "vocab_size": vocab_size,
@@ -54,6 +54,11 @@ class Size:
       "hidden_dropout_prob": self.dropout,
       "attention_probs_dropout_prob": self.dropout,
     }
+
+  def max_predictions_per_seq(self, max_seq_length: int) -> int:
+    """Returns the maximum number of masked word pieces per sequence."""
+    num_masked = max(1, round(self.masked_lm_prob * max_seq_length)) + 1
+    return min(num_masked, max_seq_length)
 
 
 # Sizes of the small models released in 2020, and of BERT-Base.
@@ -75,23 +80,10 @@ SIZES = {
   "base": Size(12, 768, 64, 1e-4, 30_522, 0.1),
 }
 
-_DEFAULT_SIZE = "tiny"
-
-# Number of special tokens and [unusedN] in a new vocabulary.
-_NUM_RESERVED = len(
-  vocabulary.reserved_tokens(vocabulary.NUM_UNUSED_BEFORE_SPECIALS)
-)
+DEFAULT_SIZE = "tiny"
 
 # Settings that describe a new model, so they contradict `model`.
 _NEW_MODEL = ("size", "vocab_size", "initial_values")
-
-
-@dataclasses.dataclass(frozen=True)
-class InitialModel:
-  """The model to continue."""
-
-  files: Any  # A ModelFolder with a vocabulary.
-  size: Size
 
 
 # Languages with thousands of characters: Chinese ones, Japanese and Korean.
@@ -111,26 +103,10 @@ _MARKS_ARE_LETTERS = frozenset(
 
 
 def _is_listed(language: str, languages: frozenset[str]) -> bool:
-  code = sentences.normalized_language(language)
+  code = sentences.normalize_language(language)
   base, *subtags = code.split("-")
   # Text in Latin script has capitals and few characters in any language.
   return "latn" not in subtags and not languages.isdisjoint((code, base))
-
-
-def _setting(
-  config: type[settings.Dataclass], name: str, note: str = "", **changes: Any
-) -> Any:
-  """The setting of another config; with a note, its default is None."""
-  made = settings.of_field(config, name)
-  made = dataclasses.replace(
-    made, help=made.help + note, original=False, **changes
-  )
-  default = None if note else config.__dataclass_fields__[name].default
-  return dataclasses.field(default=default, metadata={"setting": made})
-
-
-_Training = training_config.PretrainingTrainConfig
-_Pretraining = pretraining_config.PretrainingConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -155,14 +131,22 @@ class PipelineConfig(text_config.PydocConfig):
   size: str | None = settings.model(
     None,
     "The size of a new model, as layers x width: tiny 2 x 128, mini 4 x 256, "
-    f"small 4 x 512, medium 8 x 512, base 12 x 768. Default: {_DEFAULT_SIZE}.",
+    f"small 4 x 512, medium 8 x 512, base 12 x 768. Default: {DEFAULT_SIZE}.",
     choices=tuple(SIZES),
     main=True,
   )
-  train_hours: float = _setting(
-    _Training, "train_hours", required=True, alternatives=("train_minutes",)
+  train_hours: float = settings.training(
+    0.0,
+    "How many hours to train. The run measures its speed once and writes the "
+    "number of steps that fill this time into run.json. Data, evaluations and "
+    "checkpoints take extra time.",
+    minimum=0.0,
+    main=True,
+    alternatives=("train_minutes",),
   )
-  train_minutes: float = _setting(_Training, "train_minutes")
+  train_minutes: float = settings.training(
+    0.0, "Minutes to train, added to train_hours.", minimum=0.0
+  )
   reading: text_config.TextConfig
   do_lower_case: bool | None = settings.model(
     None,
@@ -173,7 +157,8 @@ class PipelineConfig(text_config.PydocConfig):
   vocab_size: int | None = settings.model(
     None,
     "The number of entries in the vocabulary of a new model. Default: by size.",
-    minimum=_NUM_RESERVED + 2,  # A character and its ## piece.
+    minimum=len(vocabulary.reserved_tokens())
+    + 2,  # A character and its ## piece.
   )
   max_seq_length: int = settings.data(
     128, "Maximum length in word pieces.", minimum=16, maximum=512, main=True
@@ -184,14 +169,20 @@ class PipelineConfig(text_config.PydocConfig):
     minimum=0.001,
     maximum=0.5,
   )
-  train_batch_size: int | None = _setting(
-    _Training, "train_batch_size", " Default: by size, 32 with --model."
+  train_batch_size: int | None = settings.training(
+    None,
+    "The size of a training batch. Default: by size, 32 with --model.",
+    minimum=1,
+    main=True,
   )
-  learning_rate: float | None = _setting(
-    _Training, "learning_rate", " Default: by size.", minimum=1e-9
+  learning_rate: float | None = settings.training(
+    None, "The peak learning rate. Default: by size.", minimum=1e-9, main=True
   )
-  initial_values: str | None = _setting(
-    _Pretraining, "initial_values", " Default: by size."
+  initial_values: str | None = settings.model(
+    None,
+    "How a new model begins: random, the original's way, or neighbours, with "
+    "which small models learn faster. Default: by size.",
+    choices=pretraining_config.INITIAL_VALUES,
   )
   masked_lm_prob: float | None = settings.masking(
     None,
@@ -200,11 +191,10 @@ class PipelineConfig(text_config.PydocConfig):
     minimum=0.001,
     maximum=1.0,
   )
-  no_nsp: bool | None = _setting(
-    _Pretraining,
-    "no_nsp",
-    " Default: auto (None in Python), which is true for tiny and for a --model "
-    "that has no such loss.",
+  no_nsp: bool | None = settings.training(
+    None,
+    "Whether to train without the next-sentence loss. Default: auto (None in "
+    "Python), which is true for tiny and for a --model that has no such loss.",
   )
   num_workers: int = settings.devices(
     os.cpu_count() or 1,
@@ -212,10 +202,10 @@ class PipelineConfig(text_config.PydocConfig):
     minimum=1,
     main=True,
   )
-  seed: int = _setting(_Training, "seed")
-  compute: training_config.ComputeConfig = training_config.ComputeConfig()
-  # The content of `model`, which `stages.read_model` reads.
-  initial_model: InitialModel | None = None
+  seed: int = settings.training(
+    12345, "The seed of initial values, dropout and the order of the data."
+  )
+  compute: ComputeConfig = ComputeConfig()
 
   def __post_init__(self) -> None:
     settings.check(self)
@@ -236,52 +226,12 @@ class PipelineConfig(text_config.PydocConfig):
     """Training time in seconds."""
     return 3600 * self.train_hours + 60 * self.train_minutes
 
-  @property
-  def size_name(self) -> str:
-    """The name of the size; layers x width for a model to continue."""
-    if self.initial_model:
-      size = self.initial_model.size
-      return f"{size.num_hidden_layers} x {size.hidden_size}"
-    return self.size or _DEFAULT_SIZE
-
-  @property
-  def model_size(self) -> Size:
-    """The size, with the settings of the user in place of its defaults.
-
-    A language with many characters gets at least 16,000 entries by default.
-    """
-    if self.initial_model:
-      size = self.initial_model.size
-    else:
-      size = SIZES[self.size_name]
-      if self.has_many_characters:
-        vocab_size = max(size.vocab_size, 16_000)
-        size = dataclasses.replace(size, vocab_size=vocab_size)
+  def override(self, size: Size) -> Size:
+    """Returns the size with the settings of the user in place of its own."""
     given = {name: getattr(self, name, None) for name in vars(size)}
     return dataclasses.replace(
       size, **{name: v for name, v in given.items() if v is not None}
     )
-
-  def bert_config(self, vocab_size: int) -> dict[str, Any]:
-    """The content of bert_config.json; vocab_size is that of a new model."""
-    if self.initial_model:
-      return self.initial_model.files.config.to_dict()
-    return self.model_size.bert_config(vocab_size, self.max_seq_length)
-
-  @property
-  def is_lower_case(self) -> bool:
-    """Whether text is lower-cased and, unless strip_accents, loses accents."""
-    model = self.initial_model
-    lower = model.files.case.do_lower_case if model else self.do_lower_case
-    if lower is None:
-      return not _is_listed(self.reading.language, _MARKS_ARE_LETTERS)
-    return lower
-
-  @property
-  def strip_accents(self) -> bool | None:
-    """Whether accents are dropped; None for is_lower_case."""
-    model = self.initial_model
-    return model.files.case.strip_accents if model else None
 
   @property
   def has_many_characters(self) -> bool:
@@ -289,12 +239,10 @@ class PipelineConfig(text_config.PydocConfig):
     return _is_listed(self.reading.language, _MANY_CHARACTERS)
 
   @property
-  def max_predictions_per_seq(self) -> int:
-    """Maximum number of masked word pieces per sequence."""
-    fraction = self.model_size.masked_lm_prob
-    num_masked = max(1, round(fraction * self.max_seq_length)) + 1
-    return min(num_masked, self.max_seq_length)
+  def has_marks_as_letters(self) -> bool:
+    """Whether the language has letters that lower-casing would strip."""
+    return _is_listed(self.reading.language, _MARKS_ARE_LETTERS)
 
   def file(self, name: str) -> str:
-    """The path of a file in the data folder."""
+    """Returns the path of a file in the data folder."""
     return os.path.join(self.output_dir, "data", name)

@@ -1,7 +1,6 @@
 """Runs the steps from text to a served model; resumes an interrupted run."""
 
 import dataclasses
-import itertools
 import json
 import math
 import os
@@ -11,34 +10,47 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import (
-  checkpoints,
-  heads,
-  modeling,
-  tokenization,
-)
+from bert_tf import modeling, tokenization
 from bert_tf.corpora import corpus_build, sources, text_config
-from bert_tf.data import pretraining_records, pretraining_shards
-from bert_tf.export import config as export_config
+from bert_tf.data import pretraining_shards, vocabulary
+from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.data.masking import MaskingConfig
+from bert_tf.data.pretraining_records import RecordFormat
 from bert_tf.export import export
-from bert_tf.files import atomic, errors, paths, shard_files, text_lines
+from bert_tf.export.config import ExportConfig
+from bert_tf.files import (
+  atomic,
+  packages,
+  paths,
+  shard_files,
+  text_lines,
+)
 from bert_tf.formats import tokenizer_files
-from bert_tf.inference import sentence_scorer
-from bert_tf.model_folder import run_info, weights
-from bert_tf.model_folder.folder import ModelFolder
-from bert_tf.pipeline import card, text_steps
-from bert_tf.pipeline import config as pipeline_config
-from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.model_folder.weights import hash_weights
+from bert_tf.pipeline import card
+from bert_tf.pipeline.config import PipelineConfig
+from bert_tf.pipeline.model import Model, choose_model
+from bert_tf.tasks import pretraining
+from bert_tf.tasks.pretraining_config import PretrainingConfig
 from bert_tf.training import budget, curves
-from bert_tf.training import config as training_config
+from bert_tf.training.config import PretrainingTrainConfig, TrainConfig
+
+# Bytes of text per shard. A process that builds a shard needs about 23 times as
+# much memory.
+_SHARD_BYTES = 32e6
+
+# Training sees a small text many times, so it is made into five different sets
+# of instances.
+_SMALL_TEXT_CHARS = 50e6
+_DUPE_FACTOR = 5
+
+# More pieces per word suggest text without spaces. German and Arabic have < 2.
+_MAX_PIECES_PER_WORD = 5
 
 # All evaluations are of the same text, so that a curve joins them.
 _NUM_EVALUATIONS = 10
 _EVAL_BATCH_SIZE = 64
 _MAX_EVAL_STEPS = 50
-
-# Held-out sentences whose pseudo-perplexity is in the model card.
-_SCORED_SENTENCES = 100
 
 _SECONDS_BETWEEN_CHECKPOINTS = 300
 
@@ -47,22 +59,23 @@ _MIN_STEPS = 20
 
 # Settings that may change when a run resumes.
 _MAY_CHANGE = (
-  *("output_dir", "train_hours", "train_minutes", "num_workers"),
-  *("compute", "initial_model"),
+  *("output_dir", "train_hours", "train_minutes"),
+  *("num_workers", "compute"),
 )
 
 
-def run(config: pipeline_config.PipelineConfig) -> None:
+def run(config: PipelineConfig) -> None:
   """Makes data, trains, evaluates, plots, exports and writes the model card.
 
-  Finished steps are skipped, and an interrupted one is resumed. Raises
-  ValueError if the text cannot be read, the settings contradict each other or
-  those of the run in output_dir, or the time is too short.
+  A finished corpus, vocabulary, records and training are kept, and an
+  interrupted one is resumed. Raises ValueError if the text cannot be read, the
+  settings contradict each other or those of the run in output_dir, or the time
+  is too short.
   """
-  with errors.needs_extra("drawing the curves", extra="plots"):
+  with packages.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
-  errors.import_tensorflow_text("the vocabulary of word pieces")
-  config = read_model(config)
+  packages.import_tensorflow_text("the vocabulary of word pieces")
+  model = choose_model(config)
   inputs = sources.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages
   )
@@ -72,119 +85,80 @@ def run(config: pipeline_config.PipelineConfig) -> None:
         f"text {source.path} is not a file, so it cannot be read twice."
       )
   corpus_build.check_reading(config.reading, inputs)
-  settings = _settings(config, inputs)
+  settings = _settings(config, model, inputs)
   settings_file = config.file("settings.json")
   if paths.exists(settings_file):
     remedy = "choose another `output_dir`"
     shard_files.check_same_settings(settings, settings_file, remedy)
   logging.info("Timing a few steps of training.")
-  num_steps, size = _estimate_steps(config), config.model_size
+  num_steps, size = _estimate_steps(config, model), model.size
   logging.info(
-    f"{config.size_name}, {size.num_hidden_layers} layers of "
-    f"{size.hidden_size}: about {num_steps:,} steps of {size.train_batch_size} "
-    f"sequences will fit into {config.train_seconds / 60:g} min."
+    f"{model.name}, {size.num_hidden_layers} layers of {size.hidden_size}: "
+    f"about {num_steps:,} steps of {size.train_batch_size} sequences will fit "
+    f"into {config.train_seconds / 60:g} min."
   )
   paths.make_folder(config.file(""))
   shard_files.write_settings(settings, settings_file)
-  train_files = _make_data(config, inputs)
-  results = _train(config, num_steps, train_files)
+  train_files = _make_data(config, model, inputs)
+  coverage = _measure_coverage(config, model)
+  results = _train(config, model, num_steps, train_files)
   if results is None:
     return  # After a signal, the same command goes on with the training.
   curves.plot(
     config.output_dir, os.path.join(config.output_dir, card.CURVES_FILE)
   )
-  _export(config)
-  scorer = sentence_scorer.SentenceScorer(config.output_dir)
-  lines = text_lines.read_lines(config.file("held_out.txt"))
-  fitting = filter(scorer.fits, map(scorer.tokenize, lines))
-  scores = scorer.score([*itertools.islice(fitting, _SCORED_SENTENCES)])
-  perplexity = sentence_scorer.pseudo_perplexity(scores)
-  logging.info("Pseudo-perplexity of held-out sentences: %.2f.", perplexity)
-  card.write(config, inputs, {**results, "pseudo_perplexity": perplexity})
+  export.run(
+    ExportConfig(
+      init_checkpoint=config.output_dir,
+      export_dir=os.path.join(config.output_dir, card.EXPORT_DIR),
+    ),
+    replaces=True,
+  )
+  card.write(config, model, inputs, coverage, results)
   logging.info("The model and its card are in %s.", config.output_dir)
 
 
-def read_model(
-  config: pipeline_config.PipelineConfig,
-) -> pipeline_config.PipelineConfig:
-  """Returns the config with `initial_model`, if `model` is set.
-
-  Raises ValueError if the model is unidirectional or contradicts a setting.
-  """
-  if not config.model:
-    return config
-  files = ModelFolder.open(config.model, do_lower_case=config.do_lower_case)
-  if os.path.realpath(config.output_dir) == os.path.realpath(files.folder):
-    raise ValueError(
-      f"`output_dir` {config.output_dir} is the folder of the model itself."
-    )
-  files.config.check_lengths(config.max_seq_length, files.config_file)
-  files.config.check_bidirectional(files.config_file)
-  assert files.reader
-  names = files.shapes.keys() - files.reader.untrained
-  if any(name not in names for name in heads.MASKED_LM.shapes):
-    logging.warning(
-      "%s has no masked-LM head, so this head starts from random values.",
-      config.model,
-    )
-  size = pipeline_config.Size(
-    num_hidden_layers=files.config.num_hidden_layers,
-    hidden_size=files.config.hidden_size,
-    train_batch_size=32,
-    # A fifth of the rate that made models of width 768; see Size for others.
-    learning_rate=2e-5 * 768 / files.config.hidden_size,
-    vocab_size=len(files.vocab),
-    dropout=files.config.hidden_dropout_prob,
-    no_nsp=any(n not in names for n in heads.NEXT_SENTENCE.shapes),
-  )
-  initial_model = pipeline_config.InitialModel(files, size)
-  return dataclasses.replace(config, initial_model=initial_model)
-
-
 def _settings(
-  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.InputFile]
+  config: PipelineConfig, model: Model, inputs: Sequence[sources.InputFile]
 ) -> dict[str, Any]:
-  shown = dataclasses.replace(config, initial_model=None)
-  settings = json.loads(json.dumps(dataclasses.asdict(shown)))
+  settings = json.loads(json.dumps(dataclasses.asdict(config)))
   settings["text"] = [
     [os.path.basename(s.path), paths.sha256(s.path)] for s in inputs
   ]
-  settings["do_lower_case"] = config.is_lower_case
-  settings["size"] = config.size_name
-  if config.initial_model:
+  settings["do_lower_case"] = model.is_lower_case
+  settings["size"] = model.name
+  if model.weights:
     # The folder may move, but not change.
-    model = weights.hash_weights(config.initial_model.files.weights)
-    settings["model"] = f"{card.model_name(config)} {model[:16]}"
+    weights = hash_weights(model.weights)
+    settings["model"] = f"{card.model_name(config)} {weights[:16]}"
   return {name: v for name, v in settings.items() if name not in _MAY_CHANGE}
 
 
-def _estimate_steps(config: pipeline_config.PipelineConfig) -> int:
+def _estimate_steps(config: PipelineConfig, model: Model) -> int:
   """Estimates how many steps fit into the training time, on rows of ones.
 
   Raises ValueError if the time is too short to learn anything.
   """
-  size = config.model_size
-  bert_config = modeling.BertConfig.from_dict(
-    config.bert_config(size.vocab_size)
-  )
+  batch_size = model.size.train_batch_size
   runner = pretraining.build_estimator(
-    bert_config,
-    training_config.TrainConfig(
+    modeling.BertConfig.from_dict(dict(model.bert_config)),
+    TrainConfig(
       output_dir=config.output_dir,
-      train_batch_size=size.train_batch_size,
+      train_batch_size=batch_size,
       train_minutes=config.train_seconds / 60,
       **vars(config.compute),
     ),
   )
-  records = pretraining_records.RecordFormat(
-    config.max_seq_length, config.max_predictions_per_seq
-  )
+  spec = RecordFormat(
+    config.max_seq_length,
+    model.size.max_predictions_per_seq(config.max_seq_length),
+  ).spec()
   batch = {
     name: tf.ones(
-      [size.train_batch_size, *feature.shape],
+      [batch_size, *feature.shape],
       tf.float32 if feature.dtype.is_floating else tf.int32,
     )
-    for name, feature in records.spec().items()
+    for name, feature in spec.items()
   }
   batches = tf.data.Dataset.from_tensors(batch).repeat()
   runner.build_step(batches.element_spec)
@@ -200,75 +174,161 @@ def _estimate_steps(config: pipeline_config.PipelineConfig) -> int:
 
 
 def _make_data(
-  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.InputFile]
+  config: PipelineConfig, model: Model, inputs: Sequence[sources.InputFile]
 ) -> str:
   """Writes corpus, vocabulary, records and config.
 
   Returns the paths of the training records, separated by commas.
   """
-  num_shards = text_steps.num_shards(sum(map(text_steps.text_bytes, inputs)))
+  train_text = config.file("train.txt")
+  logging.info("Splitting the text into sentences.")
   output = text_config.Output(
-    output_file=config.file("train.txt"),
-    num_shards=num_shards,
+    output_file=train_text,
     eval_output_file=config.file("held_out.txt"),
     eval_fraction=config.eval_fraction,
     random_seed=config.seed,
   )
-  logging.info("Splitting the text into sentences.")
-  counts = corpus_build.create(
+  counts = corpus_build.build_corpus(
     config.reading, inputs, output, config.num_workers, resume=True
   )
   vocab_file = config.file("vocab.txt")
   if not paths.exists(vocab_file):
-    if model := config.initial_model:
-      content = tokenizer_files.read_vocab(model.files.vocab_file)
+    if model.vocab_file:
+      content = tokenizer_files.read_vocab(model.vocab_file)
       atomic.write_bytes(vocab_file, content)
     else:
       logging.info("Learning the vocabulary.")
-      text_steps.learn_vocabulary(config, output.files, vocab_file)
-    text_steps.log_coverage(text_steps.measure_coverage(config))
-  records = text_steps.train_record_config(
-    config, vocab_file, counts["characters"]
-  )
+      learn_vocabulary(
+        train_text,
+        vocab_file,
+        model.size.vocab_size,
+        _basic_tokenizer(model),
+        config.has_many_characters,
+      )
   logging.info("Writing the records.")
+  training, held_out = _record_configs(config, model, counts["characters"])
+  shards = num_shards(train_text)
   train_records = pretraining_shards.create(
-    records,
-    output.files,
+    training,
+    [train_text],
     config.file("train.tfrecord"),
-    num_shards,
-    min(config.num_workers, num_shards),
+    shards,
+    min(config.num_workers, shards),
     resume=True,
   )
   pretraining_shards.create(
-    text_steps.held_out_record_config(config, records),
+    held_out,
     [config.file("held_out.txt")],
     config.file("held_out.tfrecord"),
     resume=True,
   )
-  sizes = config.bert_config(len(tokenization.load_vocab(vocab_file)))
+  sizes = dict(model.bert_config)
+  if not model.vocab_file:
+    sizes["vocab_size"] = len(tokenization.load_vocab(vocab_file))
   atomic.write_lines(
     config.file("bert_config.json"), [json.dumps(sizes, indent=2)]
   )
   return ",".join(train_records.output_files)
 
 
+def num_shards(text_file: str) -> int:
+  """Returns the number of shards of records for a text file, at least 1."""
+  return max(1, round(paths.num_bytes(text_file) / _SHARD_BYTES))
+
+
+def _basic_tokenizer(model: Model) -> tokenization.BasicTokenizer:
+  return tokenization.BasicTokenizer(model.is_lower_case, model.strip_accents)
+
+
+def learn_vocabulary(
+  text_file: str,
+  vocab_file: str,
+  vocab_size: int,
+  tokenizer: tokenization.BasicTokenizer,
+  has_many_characters: bool = False,
+) -> None:
+  """Learns a vocabulary from a file of one sentence a line and writes it."""
+  lines = text_lines.read_lines(text_file)
+  counts, _ = vocabulary.count_words(lines, tokenizer)
+  tokens = vocabulary.learn_tokens(
+    counts,
+    vocab_size,
+    alphabet_size=6000 if has_many_characters else 1000,
+    may_be_smaller=True,
+  )
+  atomic.write_lines(vocab_file, tokens)
+
+
+def _measure_coverage(
+  config: PipelineConfig, model: Model
+) -> vocabulary.Coverage:
+  """Measures how well the vocabulary covers the held-out text, and logs it."""
+  vocab = tokenization.load_vocab(config.file("vocab.txt"))
+  lines = text_lines.read_lines(config.file("held_out.txt"))
+  counts, _ = vocabulary.count_words(lines, _basic_tokenizer(model))
+  coverage = vocabulary.measure_coverage(vocab, counts)
+  logging.info(
+    "Held-out words have %.2f pieces on average; %.2f%% are unknown.",
+    coverage.pieces_per_word,
+    100 * coverage.unknown_fraction,
+  )
+  if coverage.pieces_per_word > _MAX_PIECES_PER_WORD:
+    logging.warning(
+      "Words have %.1f pieces on average, so the text seems to have no spaces. "
+      "Put them between words, here and in later inputs of the model.",
+      coverage.pieces_per_word,
+    )
+  return coverage
+
+
+def _record_configs(
+  config: PipelineConfig, model: Model, num_chars: int
+) -> tuple[PretrainingDataConfig, PretrainingDataConfig]:
+  """Returns the settings of the training records and of the held-out ones.
+
+  Training records are masked in training, held-out ones in advance with the
+  original's probability, whatever masked_lm_prob is in training. `num_chars` is
+  the length of the text.
+  """
+  length = config.max_seq_length
+  training = PretrainingDataConfig(
+    vocab_file=config.file("vocab.txt"),
+    do_lower_case=model.is_lower_case,
+    strip_accents=model.strip_accents,
+    max_seq_length=length,
+    random_seed=config.seed,
+    dupe_factor=_DUPE_FACTOR if num_chars < _SMALL_TEXT_CHARS else 1,
+    no_nsp=model.size.no_nsp,
+    mask=False,
+    pack_sequences=True,
+  )
+  held_out = dataclasses.replace(
+    training,
+    dupe_factor=1,
+    mask=True,
+    pack_sequences=False,
+    masking_config=MaskingConfig(
+      max_predictions_per_seq=model.size.max_predictions_per_seq(length)
+    ),
+  )
+  return training, held_out
+
+
 def _train(
-  config: pipeline_config.PipelineConfig,
-  num_steps: int,
-  train_files: str,
+  config: PipelineConfig, model: Model, num_steps: int, train_files: str
 ) -> dict[str, float | int] | None:
   """Trains and evaluates; returns the results, or None after a signal."""
-  size, model = config.model_size, config.initial_model
+  size, length = model.size, config.max_seq_length
   # Without a backward pass, a sequence costs a third of what training it does.
   cost = _MAX_EVAL_STEPS * _EVAL_BATCH_SIZE / (3 * size.train_batch_size)
   return pretraining.run(
-    pretraining_config.PretrainingConfig(
+    PretrainingConfig(
       bert_config_file=config.file("bert_config.json"),
       vocab_file=config.file("vocab.txt"),
       input_file=train_files,
       eval_input_file=config.file("held_out.tfrecord"),
-      max_seq_length=config.max_seq_length,
-      max_predictions_per_seq=config.max_predictions_per_seq,
+      max_seq_length=length,
+      max_predictions_per_seq=size.max_predictions_per_seq(length),
       do_train=True,
       do_eval=True,
       eval_batch_size=_EVAL_BATCH_SIZE,
@@ -276,8 +336,8 @@ def _train(
       masked_lm_prob=size.masked_lm_prob,
       no_nsp=size.no_nsp,
       initial_values=size.initial_values,
-      train=training_config.PretrainingTrainConfig(
-        init_checkpoint=model.files.weights if model else None,
+      train=PretrainingTrainConfig(
+        init_checkpoint=model.weights,
         output_dir=config.output_dir,
         train_batch_size=size.train_batch_size,
         learning_rate=size.learning_rate,
@@ -295,20 +355,4 @@ def _train(
         **vars(config.compute),
       ),
     )
-  )
-
-
-def _export(config: pipeline_config.PipelineConfig) -> None:
-  folder = os.path.join(config.output_dir, card.EXPORT_DIR)
-  reader = checkpoints.CheckpointReader(config.output_dir)
-  if checkpoints.is_saved_model(folder):
-    exported = run_info.read_run(folder)
-    step = int(reader.get(checkpoints.GLOBAL_STEP))
-    if exported and exported.training.global_step == step:
-      return
-  export.run(
-    export_config.ExportConfig(
-      init_checkpoint=config.output_dir, export_dir=folder
-    ),
-    replaces=True,
   )

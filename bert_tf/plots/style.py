@@ -1,9 +1,9 @@
 """Plots of curves in one style.
 
-    with style.picture("curves.png", num_panels=2) as (left, right):
+    with style.open_picture("curves.png", num_panels=2) as (left, right):
       left.set(title="loss", xlabel="step")
-      style.line(left, steps, losses, "training")
-      style.points(left, eval_steps, eval_losses, "held out")
+      style.draw_line(left, steps, losses, "training")
+      style.draw_points(left, eval_steps, eval_losses, "held out")
 
 matplotlib is imported only when something is drawn.
 """
@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.files import atomic, errors
+from bert_tf.files import atomic, packages
 
 if TYPE_CHECKING:
   from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ _STYLE: dict[Any, Any] = {
 
 
 @contextlib.contextmanager
-def picture(
+def open_picture(
   path: str, num_panels: int = 1, width: int = 1200, panel_height: int = 360
 ) -> Iterator[list[Axes]]:
   """Yields panels to draw in, then adds their legends and writes the file.
@@ -61,14 +61,13 @@ def picture(
     ImportError: if matplotlib is not installed.
     OSError: if the file cannot be written.
   """
-  with errors.needs_extra("drawing", extra="plots"):
+  with packages.needs_extra("drawing", extra="plots"):
     import matplotlib
     from matplotlib import figure
-  kind = os.path.splitext(path)[1].lower().removeprefix(".")
+  suffix = os.path.splitext(path)[1].lower().removeprefix(".")
   num_columns = max(1, min(num_panels, width // _MIN_PANEL_WIDTH))
   num_rows = math.ceil(num_panels / num_columns)
-  settings: dict[Any, Any] = {**matplotlib.rcParamsDefault}
-  with matplotlib.rc_context(settings | _STYLE):
+  with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}):
     size = (width / _DPI, num_rows * panel_height / _DPI)
     drawn = figure.Figure(figsize=size, dpi=_DPI)
     grid = drawn.subplots(num_rows, num_columns, squeeze=False)
@@ -80,12 +79,12 @@ def picture(
       _, names = axis.get_legend_handles_labels()
       if names and names != [axis.get_title(loc="left")]:
         axis.legend()
-    metadata = {"Date": None} if kind == "svg" else None
+    metadata = {"Date": None} if suffix == "svg" else None
     with atomic.file(path) as unfinished:
-      drawn.savefig(unfinished, format=kind, dpi=_DPI, metadata=metadata)
+      drawn.savefig(unfinished, format=suffix, dpi=_DPI, metadata=metadata)
 
 
-def line(
+def draw_line(
   axis: Axes,
   x: Sequence[float],
   y: Sequence[float],
@@ -98,7 +97,7 @@ def line(
   return str(drawn.get_color())
 
 
-def points(
+def draw_points(
   axis: Axes,
   x: Sequence[float],
   y: Sequence[float],

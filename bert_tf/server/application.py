@@ -19,17 +19,20 @@ import numpy as np
 from absl import logging
 
 import bert_tf
-from bert_tf.files import errors
-from bert_tf.inference import predictor
-from bert_tf.server import batching, limits, metrics, models, types
-from bert_tf.server import config as server_config
+from bert_tf.files import packages
+from bert_tf.inference.predictor import Predictor
+from bert_tf.server import batching, limits, metrics, types
+from bert_tf.server.config import ServerConfig
+from bert_tf.server.limits import HttpError
+from bert_tf.server.models import ServedModel, Signature
 
-with errors.needs_extra("serving", extra="serve"):
+with packages.needs_extra("serving", extra="serve"):
   import fastapi
   import uvicorn
   from fastapi import exceptions, responses
   from starlette import convertors
   from starlette import exceptions as starlette_exceptions
+  from uvicorn.protocols.http import httptools_impl
 
 _PAGE = pathlib.Path(__file__).parent / "page"
 # The scripts never parse texts as HTML; the policy is a second defence.
@@ -66,17 +69,37 @@ class _Uvicorn(uvicorn.Server):
     yield  # uvicorn's signal handlers would set the exit status.
 
 
+class _Protocol(httptools_impl.HttpToolsProtocol):
+  """Closes a connection on which the head of a request does not arrive.
+
+  uvicorn does so only between two requests.
+  """
+
+  def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    super().connection_made(transport)
+    seconds = self.timeout_keep_alive
+    self._timer = self.loop.call_later(seconds, transport.close)
+
+  def on_message_begin(self) -> None:
+    super().on_message_begin()
+    self._timer.cancel()
+    seconds = self.timeout_keep_alive
+    self._timer = self.loop.call_later(seconds, self.transport.close)
+
+  def on_headers_complete(self) -> None:
+    super().on_headers_complete()
+    self._timer.cancel()
+
+
 class Server:
   """Serves models in the running event loop; `ended` is set by a fault."""
 
   def __init__(
-    self,
-    named: Mapping[str, predictor.Predictor],
-    config: server_config.ServerConfig,
+    self, predictors: Mapping[str, Predictor], config: ServerConfig
   ) -> None:
     self._models = {
-      name: models.ServedModel(name, model, config)
-      for name, model in named.items()
+      name: ServedModel(name, predictor, config)
+      for name, predictor in predictors.items()
     }
     self._config = config
     self._is_warm = False
@@ -88,17 +111,10 @@ class Server:
     self.ended = self._batcher.ended
     self._texts = batching.Worker("text", config.max_stall_s)
     self._workers = (*self._batcher.workers, self._texts)
-    guarded = limits.Middleware(
-      self.application(),
-      config,
-      self._metrics,
-      lambda: len(self._uvicorn.server_state.connections),
-      self._batcher.check_open,
-    )
     self._uvicorn = _Uvicorn(
       uvicorn.Config(
-        guarded,
-        http="httptools",
+        limits.Middleware(self.application(), config, self._metrics),
+        http=_Protocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -184,10 +200,12 @@ class Server:
 
   async def _get_page(self, name: str = "index.html") -> responses.Response:
     if name not in {file.name for file in _PAGE.iterdir()}:
-      raise limits.HttpError(404, f"the page has no file {name!r:.100}.")
-    kind, _ = mimetypes.guess_type(name)
-    content = (_PAGE / name).read_bytes()
-    return responses.Response(content, 200, _PAGE_HEADERS, kind)
+      raise HttpError(404, f"the page has no file {name!r:.100}.")
+    return responses.Response(
+      (_PAGE / name).read_bytes(),
+      headers=_PAGE_HEADERS,
+      media_type=mimetypes.guess_type(name)[0],
+    )
 
   async def _get_metrics(self) -> responses.Response:
     return responses.Response(
@@ -197,7 +215,7 @@ class Server:
   async def get_health(self) -> responses.Response:
     """Answers 200 unless the computation has stalled or ended."""
     if self.ended.is_set():
-      raise limits.HttpError(500, "computing has ended, and the log tells why.")
+      raise HttpError(500, "computing has ended, and the log tells why.")
     for worker in self._workers:
       worker.check()
     first = next(iter(self._models.values()))
@@ -208,7 +226,7 @@ class Server:
   async def get_ready(self) -> responses.Response:
     """Answers 200 if the models are warm and the server does not stop."""
     if not self._is_warm or self._uvicorn.should_exit or self.ended.is_set():
-      raise limits.HttpError(503, "a model is not warm, or the server stops.")
+      raise HttpError(503, "a model is not warm, or the server stops.")
     return await self.get_health()
 
   async def get_models(self) -> responses.Response:
@@ -248,11 +266,11 @@ class Server:
     The answer has `predictions` for `instances`, and `outputs` for `inputs`.
     """
     model = self._find_model(request)
-    signature = model.signature(body.signature_name)
-    try:
-      rows = body.rows(signature.fields)
-    except ValueError as error:
-      raise limits.HttpError(400, str(error)) from error
+    rows = body.rows()
+    has_ids = (
+      bool(rows) and isinstance(rows[0], dict) and "input_ids" in rows[0]
+    )
+    signature = model.signature(body.signature_name, has_ids)
     answers = await self._compute(request, signature, rows)
     # As in TensorFlow Serving, the only output of a model has no name.
     is_unnamed = not signature.takes_texts and len(answers[0]) == 1
@@ -274,12 +292,12 @@ class Server:
     signature = self._find_model(request).signature(body.signature_name)
     rows = [{**body.context, **example} for example in body.examples]
     answers = await self._compute(request, signature, rows)
-    found = [answer.get("probabilities") for answer in answers]
-    if not found[0] or not isinstance(found[0], dict):
-      raise limits.HttpError(
+    classes = [answer.get("probabilities") for answer in answers]
+    if not classes[0] or not isinstance(classes[0], dict):
+      raise HttpError(
         400, f"{name:.100} does not classify texts; use :predict."
       )
-    return await self._encode({"results": [[*row.items()] for row in found]})
+    return await self._encode({"results": [[*row.items()] for row in classes]})
 
   async def attend(
     self, request: fastapi.Request, name: str, body: types.AttentionRequest
@@ -303,14 +321,14 @@ class Server:
     model = self._models.get(body.model)
     width = model.vector_width() if model else None
     if model is None or width is None:
-      raise limits.HttpError(
+      raise HttpError(
         404,
         f"there is no model {body.model!r:.100} that gives vectors; serve or "
         "export a checkpoint with `task=encoder`.",
         "model",
       )
     if body.dimensions not in (None, width):
-      raise limits.HttpError(
+      raise HttpError(
         400,
         f"dimensions is {body.dimensions}, but this model's vectors have "
         f"{width} values and cannot be shortened.",
@@ -335,24 +353,25 @@ class Server:
   async def _compute(
     self,
     request: fastapi.Request,
-    signature: models.Signature,
+    signature: Signature,
     rows: Sequence[Any],
     max_rows: int | None = None,
   ) -> list[Any]:
     max_rows = max_rows or self._config.max_rows
     if not 0 < len(rows) <= max_rows:
-      raise limits.HttpError(
+      raise HttpError(
         400,
         f"the request has {len(rows)} rows, but this server takes 1 to "
         f"{max_rows} at a time.",
       )
     request.scope["rows"] = len(rows)
     if request.scope["num_bytes"] <= _LARGE_BYTES:
-      prepared = signature.prepare(rows)
+      inputs = signature.preprocess(rows)
     else:
-      prepared = await self._texts.run(signature.prepare, rows)
-    answers = await self._batcher.submit(signature, prepared)
-    num_windows = sum(len(row.sequences) for row in prepared)
+      inputs = await self._texts.run(signature.preprocess, rows)
+    num_windows = sum(len(row.sequences) for row in inputs)
+    request.scope["windows"] = num_windows
+    answers = await self._batcher.submit(signature, inputs)
     # The loop logs an exception of counting; the request is still answered.
     asyncio.get_running_loop().call_soon(
       self._metrics.inputs, *signature.name, len(rows), num_windows
@@ -365,7 +384,7 @@ class Server:
       return limits.json_response(answer)
     return await self._texts.run(limits.json_response, answer)
 
-  def _find_model(self, request: fastapi.Request) -> models.ServedModel:
+  def _find_model(self, request: fastapi.Request) -> ServedModel:
     name = request.path_params["name"]
     version = request.path_params.get("version")
     model = self._models.get(name)
@@ -375,13 +394,13 @@ class Server:
         which = f"Specific({name:.100}, {version:.20})"
       fault = f"Servable not found for request: {which}"
       names = ", ".join(self._models)
-      raise limits.HttpError(404, f"{fault}; this server has {names}.")
+      raise HttpError(404, f"{fault}; this server has {names}.")
     return model
 
 
 def run(
-  named: Mapping[str, predictor.Predictor],
-  config: server_config.ServerConfig,
+  predictors: Mapping[str, Predictor],
+  config: ServerConfig,
   started: Callable[[str], None],
   sockets: Sequence[socket.socket],
 ) -> None:
@@ -402,7 +421,7 @@ def run(
         loop.remove_signal_handler(each)
       stopped.set_result(None)
 
-    server = Server(named, config)
+    server = Server(predictors, config)
     async with server.running(sockets) as url:
       for number in (signal.SIGTERM, signal.SIGINT):
         # On Windows, Ctrl-C is a KeyboardInterrupt.

@@ -27,8 +27,9 @@ from typing import Any, TypeVar
 
 from absl import logging
 
-from bert_tf.server import config as server_config
-from bert_tf.server import limits, models
+from bert_tf.server.config import ServerConfig
+from bert_tf.server.limits import HttpError
+from bert_tf.server.models import Signature
 from bert_tf.tasks import base
 
 _Result = TypeVar("_Result")
@@ -42,11 +43,10 @@ _STALLED_INTERVAL_S = 0.05
 
 @dataclasses.dataclass(eq=False)
 class _Request:
-  signature: models.Signature
+  signature: Signature
   rows: Sequence[base.Inputs]
   result: asyncio.Future  # Done when all rows have answers.
   arrived: float  # Time of arrival by time.monotonic.
-  is_begun: bool = False  # Whether a batch has had an input of it.
   # Inputs in no batch yet, and the sum of their sizes.
   waiting: list["_Input"] = dataclasses.field(default_factory=list)
   waiting_size: int = 0
@@ -124,7 +124,7 @@ class Worker:
       stack = traceback.format_stack(frame)
       advice = "Raise max_stall_s if calls may take so long. The thread is at:"
       logging.error("%s %s\n%s", message, advice, "".join(stack))
-    raise limits.HttpError(503, message)
+    raise HttpError(503, message)
 
   def close(self) -> None:
     """Ends the thread after the queued calls, without waiting for them."""
@@ -159,7 +159,7 @@ class Batcher:
 
   def __init__(
     self,
-    config: server_config.ServerConfig,
+    config: ServerConfig,
     on_batch: Callable[[int, float], None] = lambda *_: None,
   ) -> None:
     self._on_batch = on_batch
@@ -177,19 +177,20 @@ class Batcher:
       task.add_done_callback(self._end)
 
   async def submit(
-    self, signature: models.Signature, rows: Sequence[base.Inputs]
+    self, signature: Signature, rows: Sequence[base.Inputs]
   ) -> list[Any]:
     """Returns the answers of a request's rows, or raises what computing raised.
 
-    Raises HttpError if the batcher is not open, the answers have too many
-    values, or all threads have stalled.
+    Raises HttpError if the batcher has ended, the answers have too many values,
+    or all threads have stalled.
     """
-    self.check_open()
+    if self.ended.is_set():
+      raise HttpError(503, "the server no longer computes.")
     result = asyncio.get_running_loop().create_future()
     request = _Request(signature, rows, result, time.monotonic())
     for index, row in enumerate(rows):
       if not row.sequences:
-        request.answers[index] = signature.answer(row, [])
+        request.answers[index] = signature.postprocess(row, [])
       for number, value in enumerate(row.sequences):
         size = signature.size(value)
         request.waiting.append(_Input(request, index, number, value, size))
@@ -204,19 +205,8 @@ class Batcher:
           self.queue.remove(request)
     return [request.answers[index] for index in range(len(rows))]
 
-  def check_open(self) -> None:
-    """Raises HttpError 503 if the queue is full or the batcher has ended."""
-    if self.ended.is_set():
-      raise limits.HttpError(503, "the server no longer computes.")
-    if len(self.queue) >= self._config.max_queue_size:
-      raise limits.HttpError(
-        503,
-        f"{len(self.queue)} requests are waiting, which is the limit; try "
-        "again later.",
-      )
-
   def oldest_wait_s(self) -> float:
-    """The seconds that the oldest request in the queue has waited."""
+    """Returns the seconds that the oldest request in the queue has waited."""
     now = time.monotonic()
     return now - min((request.arrived for request in self.queue), default=now)
 
@@ -239,12 +229,11 @@ class Batcher:
         timer.cancel()
       else:
         worker.batch = self._take()
-        self._refuse_old()
         await self._answer(worker, worker.batch)
         worker.batch = ()
 
   def _seconds_to_batch(self, worker: Worker) -> float:
-    """The seconds after which a thread looks again, unless it is woken."""
+    """Returns after how many seconds a thread looks again, unless woken."""
     if not self.queue:
       return math.inf
     # A thread that has stalled takes no batches, unless all have.
@@ -264,7 +253,7 @@ class Batcher:
     for task in self._tasks:
       task.cancel()
     computing = [each.request for w in self.workers for each in w.batch]
-    error = limits.HttpError(503, "the server ended before it could answer.")
+    error = HttpError(503, "the server ended before it could answer.")
     for request in (*computing, *self.queue):
       _fail(request, error)
     self.queue.clear()
@@ -304,7 +293,6 @@ class Batcher:
         width = wider
     taken = set(batch)
     for request in {each.request for each in batch}:
-      request.is_begun = True
       request.waiting = [each for each in request.waiting if each not in taken]
       request.waiting_size = sum(each.size for each in request.waiting)
       if request is first or not request.waiting:
@@ -312,24 +300,6 @@ class Batcher:
     if first.waiting:
       self.queue.append(first)
     return batch
-
-  def _refuse_old(self) -> None:
-    """Fails requests that have waited too long, unless all fit into a batch.
-
-    However slow the model is, a batch of them is still answered.
-    """
-    limit = self._config.max_queue_s
-    num_waiting = sum(len(request.waiting) for request in self.queue)
-    if num_waiting < self._config.max_batch_size:
-      return
-    error = limits.HttpError(
-      503, f"the request has waited for {limit:g} s; try again later."
-    )
-    for request in [*self.queue]:
-      is_old = time.monotonic() - request.arrived > limit
-      if is_old and not request.is_begun:
-        self.queue.remove(request)
-        _fail(request, error)
 
   async def _answer(self, worker: Worker, batch: Sequence[_Input]) -> None:
     # A result is done if its client has disconnected, or an input has failed.
@@ -373,19 +343,19 @@ class Batcher:
   def _store(self, each: _Input, output: Any) -> None:
     request, row = each.request, each.request.rows[each.row]
     with self._lock:
-      known = request.outputs.setdefault(each.row, {})
-      known[each.number] = output
-      if len(known) < len(row.sequences):
+      outputs = request.outputs.setdefault(each.row, {})
+      outputs[each.number] = output
+      if len(outputs) < len(row.sequences):
         return
       del request.outputs[each.row]  # Frees the memory.
-    outputs = [known[number] for number in range(len(known))]
-    answer = request.signature.answer(row, outputs)
+    ordered = [outputs[number] for number in range(len(outputs))]
+    answer = request.signature.postprocess(row, ordered)
     num_values, limit = count_values(answer), self._config.max_answer_values
     with self._lock:
       request.answers[each.row] = answer
       request.num_values += num_values
     if request.num_values > limit:
-      raise limits.HttpError(
+      raise HttpError(
         413,
         f"the answer has at least {request.num_values} numbers and texts, but "
         f"this server's limit is {limit}; send fewer or shorter rows.",

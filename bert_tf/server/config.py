@@ -39,14 +39,9 @@ class ServerConfig:
   )
   max_queue_size: int = _limit(
     256,
-    "The maximum number of waiting requests; more get status 503.",
+    "How many rows may wait besides those in the batches that are computed; "
+    "while as many wait, new requests get status 503.",
     main=True,
-  )
-  max_queue_s: float = _limit(
-    1.0,
-    "How many seconds a request may wait while a full batch of others waits as "
-    "well. Then it is refused with status 503.",
-    minimum=0,
   )
   max_stall_s: float = _limit(
     120.0,
@@ -72,11 +67,6 @@ class ServerConfig:
   max_text_length: int = _limit(
     20000, "The maximum number of bytes in a text; more get status 400."
   )
-  max_connections: int = settings.server(
-    256,
-    "The maximum number of open connections; more get status 503.",
-    minimum=1,
-  )
   allowed_hosts: tuple[str, ...] = settings.server(
     (),
     "The host names to accept in the Host header besides the address and "
@@ -90,7 +80,8 @@ class ServerConfig:
   )
   # Maximum seconds for the body of a request to arrive.
   read_timeout_s: float = 30.0
-  # Maximum seconds that a connection may be idle.
+  # Maximum seconds that a connection may be idle, and for the head of a request
+  # to arrive.
   idle_timeout_s: float = 30.0
   stop_timeout_s: float = settings.server(
     30.0,

@@ -1,7 +1,8 @@
 """What a request passes before it reaches the application.
 
-The middleware checks its host and headers, reads its body within limits, and
-ends its task when the client disconnects. It counts and logs every answer.
+The middleware checks its host and headers, refuses it if too many rows wait,
+reads its body within limits, and ends its task when the client disconnects. It
+counts and logs every answer.
 """
 
 import asyncio
@@ -10,17 +11,17 @@ import logging as std_logging
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pydantic
 from absl import logging
 
-from bert_tf.files import errors
-from bert_tf.server import config as server_config
+from bert_tf.files import packages
 from bert_tf.server import metrics
+from bert_tf.server.config import ServerConfig
 
-with errors.needs_extra("serving", extra="serve"):
+with packages.needs_extra("serving", extra="serve"):
   from fastapi import exceptions
   from starlette import datastructures, requests, responses, types
   from starlette import exceptions as starlette_exceptions
@@ -28,10 +29,10 @@ with errors.needs_extra("serving", extra="serve"):
 # Path of OpenAI's API, whose errors have another form.
 EMBEDDINGS_PATH = "/v1/embeddings"
 # Status for clients that disconnect before their answer, as in nginx.
-_GONE = 499
+_CLIENT_GONE = 499
 # A name, or an IPv6 address in brackets, and optionally a port.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\s]+))(?::[0-9]*)?", re.I)
-_JSON = pydantic.TypeAdapter(Any, config={"ser_json_inf_nan": "constants"})
+_JSON: pydantic.TypeAdapter = pydantic.TypeAdapter(Any)
 
 
 class HttpError(starlette_exceptions.HTTPException):
@@ -69,9 +70,12 @@ def error_response(scope: types.Scope, error: Exception) -> responses.Response:
   value: Any = message
   if scope["path"] == EMBEDDINGS_PATH:
     is_clients = error.status_code < 500
-    kind = "invalid_request_error" if is_clients else "server_error"
-    value = {"message": message, "type": kind, "param": error.param}
-    value["code"] = "model_not_found" if error.status_code == 404 else None
+    value = {
+      "message": message,
+      "type": "invalid_request_error" if is_clients else "server_error",
+      "param": error.param,
+      "code": "model_not_found" if error.status_code == 404 else None,
+    }
   return json_response({"error": value}, error.status_code, error.headers)
 
 
@@ -90,8 +94,8 @@ def _to_http_error(scope: types.Scope, error: Exception) -> HttpError:
   if isinstance(error, starlette_exceptions.HTTPException):
     message = "JSON Parse error: no UTF-8, or nested too deeply."
     if error.status_code != 400:
-      place = f"{scope['method']} {scope['path']:.200}"
-      message = f"Malformed request: {place}: {error.detail}"
+      request = f"{scope['method']} {scope['path']:.200}"
+      message = f"Malformed request: {request}: {error.detail}"
     return HttpError(error.status_code, message, headers=error.headers)
   logging.error("A request failed:", exc_info=error)
   if isinstance(error, MemoryError):
@@ -104,24 +108,20 @@ def _to_http_error(scope: types.Scope, error: Exception) -> HttpError:
 class Middleware:
   """An ASGI application around another one.
 
-  It stores `num_bytes`, the size of the body, in the scope of the request, and
-  counts each answer. `num_connections` returns the number of open connections,
-  and `check_open` raises HttpError if no request can be computed now.
+  It stores `num_bytes`, the size of the body, in the scope of a request. The
+  application stores `rows` there, and `windows` when it knows them.
   """
 
   def __init__(
     self,
     app: types.ASGIApp,
-    config: server_config.ServerConfig,
-    counted: metrics.Metrics,
-    num_connections: Callable[[], int],
-    check_open: Callable[[], None],
+    config: ServerConfig,
+    counters: metrics.Metrics,
   ) -> None:
     self._app = app
     self._config = config
-    self._metrics = counted
-    self._num_connections = num_connections
-    self._check_open = check_open
+    self._metrics = counters
+    self._running: dict[int, types.Scope] = {}  # Admitted, by their id().
     hosts = ("localhost", "127.0.0.1", "::1", config.host)
     self._hosts = {host.lower() for host in (*hosts, *config.allowed_hosts)}
     # A handler goes on if the reader closes stdout.
@@ -133,7 +133,7 @@ class Middleware:
   ) -> None:
     """Answers a request."""
     start = time.monotonic()
-    status, num_sent = _GONE, 0
+    status, num_sent = _CLIENT_GONE, 0
 
     async def counting_send(message: types.Message) -> None:
       nonlocal status, num_sent
@@ -144,13 +144,15 @@ class Middleware:
     try:
       await self._answer(scope, receive, counting_send)
     except requests.ClientDisconnect:
-      status = _GONE
+      status = _CLIENT_GONE
     except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
-      if status == _GONE:  # No answer has begun.
+      if status == _CLIENT_GONE:  # No answer has begun.
         if isinstance(error, asyncio.CancelledError):
           error = HttpError(503, "the server is stopping; ask another one.")
         response = error_response(scope, error)
         await response(scope, receive, counting_send)
+    finally:
+      self._running.pop(id(scope), None)
     seconds = time.monotonic() - start
     # The loop logs an exception of counting; the request has been answered.
     loop = asyncio.get_running_loop()
@@ -172,18 +174,18 @@ class Middleware:
   async def _answer(
     self, scope: types.Scope, receive: types.Receive, send: types.Send
   ) -> None:
-    self._check_headers(scope)
-    limit = self._config.max_connections
-    is_refused = self._num_connections() > limit
-    body = await self._read(receive, is_refused)
-    if is_refused:  # Only now: closing a socket with unread data resets it.
+    refusal = self._find_refusal(scope)
+    if not refusal:
+      self._running[id(scope)] = scope
+    timeout = self._config.read_timeout_s
+    try:
+      body = await asyncio.wait_for(self._read(receive, refusal), timeout)
+    except asyncio.TimeoutError:
       raise HttpError(
-        503,
-        f"{limit} connections are open, which is the limit.",
+        408,
+        f"the request took more than {timeout:g} s to arrive.",
         headers={"Connection": "close"},
-      )
-    if scope["method"] == "POST":
-      self._check_open()  # Before the work of routing and parsing JSON.
+      ) from None
     scope["num_bytes"] = len(body)
     unread = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -202,54 +204,70 @@ class Middleware:
       return
     raise requests.ClientDisconnect
 
-  def _check_headers(self, scope: types.Scope) -> None:
+  def _find_refusal(self, scope: types.Scope) -> HttpError | None:
+    """Returns the error of a request that its head or the queue forbids."""
     headers = datastructures.Headers(scope=scope)
     for name in headers.getlist("host") or [""]:  # Against DNS rebinding.
       match = _HOST.fullmatch(name)
       host = match[1] or match[2] if match else name
       if host.lower() not in self._hosts and host != scope["server"][0]:
-        raise HttpError(
+        return HttpError(
           403,
           f"the Host {name!r:.100} is not accepted; add it to the server's "
           "setting allowed_hosts.",
         )
     if scope["method"] != "POST":
-      return
+      return None
     # Browsers require a CORS preflight for JSON. Without this check, pages of
     # other sites could send JSON as plain text.
-    kind = headers.get("content-type", "missing")
-    if kind.partition(";")[0].strip().lower() != "application/json":
-      raise HttpError(
-        415, f"the Content-Type is {kind:.100}, not application/json."
+    content_type = headers.get("content-type", "missing")
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+      return HttpError(
+        415, f"the Content-Type is {content_type:.100}, not application/json."
       )
-    self._check_size(int(headers.get("content-length", 0)))
+    num_waiting = self._count_waiting_rows()
+    if num_waiting >= self._config.max_queue_size:
+      return HttpError(
+        503,
+        f"{num_waiting} rows are waiting, and this server's limit is "
+        f"{self._config.max_queue_size}; try again later.",
+      )
+    return None
 
-  def _check_size(self, num_bytes: int) -> None:
+  def _count_waiting_rows(self) -> int:
+    """Returns how many rows a new request would wait for.
+
+    A request counts as one row until its body is parsed, and at most as one
+    batch, because the requests in the queue take turns.
+    """
+    batch_size = self._config.max_batch_size
+    num_rows = sum(
+      min(scope.get("windows", scope.get("rows", 1)), batch_size)
+      for scope in self._running.values()
+    )
+    return num_rows - self._config.num_batch_threads * batch_size
+
+  async def _read(
+    self, receive: types.Receive, refusal: HttpError | None
+  ) -> bytes:
+    """Returns the body, or raises `refusal` or HttpError for a large one.
+
+    All of the body is read before, since closing a socket with unread data
+    resets it, and the client would not see the answer.
+    """
     max_bytes = self._config.max_request_bytes
-    if num_bytes > max_bytes:
-      raise HttpError(413, f"the request is larger than {max_bytes} bytes.")
-
-  async def _read(self, receive: types.Receive, is_refused: bool) -> bytes:
-    """Returns the body; b"" if it is only read to refuse the request."""
-
-    async def read() -> bytes:
-      body, has_more = bytearray(), True
-      while has_more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-          raise requests.ClientDisconnect
-        if not is_refused:
-          body += message["body"]
-          self._check_size(len(body))
-        has_more = message["more_body"]
-      return bytes(body)
-
-    timeout = self._config.read_timeout_s
-    try:
-      return await asyncio.wait_for(read(), timeout)
-    except asyncio.TimeoutError:
-      raise HttpError(
-        408,
-        f"the request took more than {timeout:g} s to arrive.",
-        headers={"Connection": "close"},
-      ) from None
+    body, has_more = bytearray(), True
+    while has_more:
+      message = await receive()
+      if message["type"] == "http.disconnect":
+        raise requests.ClientDisconnect
+      has_more = message["more_body"]
+      if not refusal:
+        body += message["body"]
+        if len(body) > max_bytes:
+          text = f"the request is larger than {max_bytes} bytes."
+          refusal = HttpError(413, text)
+          body.clear()
+    if refusal:
+      raise refusal
+    return bytes(body)

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bert_tf.files import errors
+from bert_tf.files import packages
 
-with errors.needs_extra("serving", extra="serve"):
+with packages.needs_extra("serving", extra="serve"):
   import prometheus_client
 
 CONTENT_TYPE = prometheus_client.CONTENT_TYPE_LATEST

@@ -10,10 +10,11 @@ from google.protobuf import json_format
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from bert_tf.export import saved_models
-from bert_tf.inference import ids_rows, predictor
-from bert_tf.inference import inputs as inputs_lib
-from bert_tf.server import config as server_config
-from bert_tf.server import limits, types
+from bert_tf.inference.ids_rows import RowReader
+from bert_tf.inference.predictor import Predictor
+from bert_tf.server import types
+from bert_tf.server.config import ServerConfig
+from bert_tf.server.limits import HttpError
 from bert_tf.tasks import base
 from bert_tf.tasks.classification import glue
 
@@ -32,134 +33,117 @@ _SAMPLE_ID = base.ModelInput([0] * 4, [1] * 4, [0] * 4)
 
 
 class Signature:
-  """A form of a model's rows; batching.Batcher computes them.
+  """A form of a model's rows: the JSON of a row to inputs, outputs to JSON.
 
   Attributes:
     name: names of the model and the signature.
-    fields: names of a row's values.
-    num_required: number of these that a row must have.
-    takes_texts: whether the values are texts, not word-piece ids.
+    reader: preprocesses rows and postprocesses outputs.
+    takes_texts: whether the values of rows are texts, not word-piece ids.
+    max_size: maximum padded word pieces of a batch.
   """
 
   def __init__(
-    self, model: "ServedModel", name: str, reader: ids_rows.RowReader
+    self, model: "ServedModel", name: str, reader: RowReader
   ) -> None:
     self.name = (model.name, name)
-    self.fields = reader.fields
-    self.num_required = reader.num_required
+    self.reader = reader
     self.takes_texts = name != saved_models.IDS
-    self.max_size = model.max_size
     self._predictor = model.predictor
-    self._config = model.config
-    self._reader = reader
+    self._config = config = model.config
     sizes = model.predictor.bert_config
-    self._max_length = sizes.max_position_embeddings if sizes else None
+    max_length = sizes.max_position_embeddings if sizes else _NUM_POSITIONS
+    if self.takes_texts:
+      self._row_class = types.text_row(
+        reader.fields, reader.num_required, config.max_text_length
+      )
+    else:
+      specs = model.predictor.functions[saved_models.IDS].inputs
+      has_choices = specs["input_ids"].shape.rank == 3
+      self._row_class = types.ids_row(reader.fields, max_length, has_choices)
+    for task in model.predictor.tasks.values():
+      max_length = task.max_seq_length
+    self.max_size = config.max_batch_size * max_length
     vocab_size = sizes.vocab_size if sizes else _VOCAB_SIZE
     # The logits of masks are limited as word pieces are.
-    self._mask_size = vocab_size * model.max_size / _MAX_MASK_LOGITS
+    self._mask_size = vocab_size * self.max_size / _MAX_MASK_LOGITS
 
-  def prepare(self, rows: Sequence[Any]) -> list[base.Inputs]:
-    """Returns the rows with their inputs.
+  def preprocess(self, rows: Sequence[Any]) -> list[base.Inputs]:
+    """Returns the inputs of each row.
 
     Raises HttpError if the model cannot read them, or for too many inputs.
     """
+    preprocess = self._predictor.preprocess
     try:
-      prepared = [self._prepare(i, row) for i, row in enumerate(rows)]
-    except (ValueError, RecursionError) as error:
-      raise limits.HttpError(400, str(error)) from error
-    num_inputs = sum(len(row.sequences) for row in prepared)
+      inputs = [
+        preprocess(self.reader, i, types.read_row(self._row_class, i, row))
+        for i, row in enumerate(rows)
+      ]
+    except ValueError as error:
+      raise HttpError(400, str(error)) from error
+    num_inputs = sum(len(each.sequences) for each in inputs)
     if num_inputs > max(self._config.max_windows, len(rows)):
-      raise limits.HttpError(
+      raise HttpError(
         413,
         f"the request has {num_inputs} windows of long texts, or choices, but "
         f"this server's limit is {self._config.max_windows}; split it.",
       )
-    return prepared
-
-  def _prepare(self, index: int, row: Any) -> base.Inputs:
-    if self.takes_texts:
-      if not isinstance(row, str | dict):
-        names = ", ".join(self.fields)
-        raise ValueError(f"row {index} must be a text or an object of {names}.")
-      max_bytes = self._config.max_text_length
-      row = types.decode_texts(f"row {index}", row, max_bytes)
-      needed = self.fields, self.num_required
-      texts = inputs_lib.texts_by_name(index, row, *needed)
-      return self._predictor.preprocess(self._reader, index, texts)
-    specs = self._predictor.functions[saved_models.IDS].inputs
-    rank = specs["input_ids"].shape.rank
-    columns = types.read_ids(index, row, self.fields, rank)
-    [prepared] = self._reader.preprocess([columns])
-    for each in prepared.sequences:
-      length, num_masks = len(each.input_ids), len(each.masked_lm_positions)
-      if self._max_length and length > self._max_length:
-        raise ValueError(
-          f"row {index} has {length} input_ids, but the model takes at most "
-          f"{self._max_length}."
-        )
-      if num_masks > length:
-        raise ValueError(
-          f"row {index} has {num_masks} masked_lm_positions, but only {length} "
-          "input_ids; give each position once."
-        )
-    return prepared
+    return inputs
 
   def size(self, value: base.ModelInput) -> int:
-    """The word pieces of an input, as they are padded."""
+    """Returns the word pieces of a sequence, as they are padded."""
     masks = int(len(value.masked_lm_positions) * self._mask_size)
-    return (self._reader.width or len(value.input_ids)) + masks
+    return (self.reader.width or len(value.input_ids)) + masks
 
   def compute(self, values: Sequence[base.ModelInput]) -> list[base.Outputs]:
     """Returns the outputs of the model for a batch."""
     try:
-      return self._predictor.compute(values, self._reader)
+      outputs = self._predictor.compute(values, self.reader)
     except ValueError as error:
-      raise limits.HttpError(400, str(error)) from error
+      raise HttpError(400, str(error)) from error
     except tf.errors.ResourceExhaustedError as error:
       raise MemoryError(str(error)) from error
+    for output in outputs:
+      _check_finite(output)
+    return outputs
 
-  def answer(self, row: base.Inputs, outputs: Sequence[base.Outputs]) -> Any:
-    """The answer of a row as JSON."""
-    return self._reader.postprocess(row, outputs)
+  def postprocess(
+    self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
+  ) -> base.Answer:
+    """Returns the answer of a row as JSON."""
+    return self.reader.postprocess(inputs, outputs)
 
 
 class ServedModel:
   """A model with a name in paths and a description.
 
   Attributes:
-    max_size: maximum padded word pieces of a batch.
     signatures: by name; the first is that of requests without a name.
   """
 
   def __init__(
-    self,
-    name: str,
-    model: predictor.Predictor,
-    config: server_config.ServerConfig,
+    self, name: str, predictor: Predictor, config: ServerConfig
   ) -> None:
     self.name = name
     self.config = config
-    self.version: int = model.version
-    self.predictor = model
-    sizes = model.bert_config
-    length = sizes.max_position_embeddings if sizes else None
-    for task in model.tasks.values():
-      length = task.max_seq_length
-    self.max_size = config.max_batch_size * (length or _NUM_POSITIONS)
-    readers: dict[str, ids_rows.RowReader] = dict(model.tasks)
-    readers[saved_models.IDS] = model.ids_reader
+    self.version: int = predictor.version
+    self.predictor = predictor
+    readers: dict[str, RowReader] = dict(predictor.tasks)
+    readers[saved_models.IDS] = predictor.ids_reader
     self.signatures = {n: Signature(self, n, r) for n, r in readers.items()}
-    if not model.tasks:
+    if not predictor.tasks:
       logging.warning("%s takes only ids: %s", name, _NO_TEXTS)
 
-  def signature(self, name: str | None) -> Signature:
-    """The signature with a name; HttpError if there is none."""
-    default, *_ = self.signatures
+  def signature(self, name: str | None, has_ids: bool = False) -> Signature:
+    """Returns the signature with a name; HttpError if there is none.
+
+    Without a name, it is that of texts if the model takes texts, unless the
+    rows have ids.
+    """
     if name in (None, saved_models.DEFAULT, f"{saved_models.TEXT}_pair"):
-      name = default
+      name = saved_models.IDS if has_ids else next(iter(self.signatures))
     if name not in self.signatures:
       advice = "." if self.predictor.tasks else f"; {_NO_TEXTS}"
-      raise limits.HttpError(
+      raise HttpError(
         400,
         f'Serving signature name: "{name:.100}" not found in signature def; '
         f"the model has {', '.join(self.signatures)}{advice}",
@@ -180,16 +164,16 @@ class ServedModel:
     Raises HttpError for a text that is too long and for what the model lacks.
     """
     try:
-      for text in (body.text, body.text_b):
-        types.decode_texts("the request", text, self.config.max_text_length)
+      for text in (body.text, body.text_b or ""):
+        types.check_length(text, self.config.max_text_length)
       attention = self.predictor.attention(body.text, body.text_b)
     except ValueError as error:
-      raise limits.HttpError(400, str(error)) from error
+      raise HttpError(400, str(error)) from error
+    _check_finite({"attention": attention.probabilities})
     num_layers, num_heads = attention.probabilities.shape[:2]  # [L, N, F, T]
     if body.layer >= num_layers or (body.head or 0) >= num_heads:
-      raise limits.HttpError(
-        400,
-        f"the model has only {num_layers} layers and {num_heads} heads.",
+      raise HttpError(
+        400, f"the model has only {num_layers} layers and {num_heads} heads."
       )
     heads = attention.probabilities[body.layer]
     shown = heads.mean(axis=0) if body.head is None else heads[body.head]
@@ -203,23 +187,23 @@ class ServedModel:
     }
 
   def vector_width(self) -> int | None:
-    """The size of the vectors of texts; None if there are none."""
+    """Returns the size of the vectors of texts; None if there are none."""
     info, sizes = self.predictor.info, self.predictor.bert_config
     is_encoder = info is not None and info.task == "encoder"
     return sizes.hidden_size if is_encoder and sizes else None
 
   def about(self) -> dict[str, Any]:
-    """The content of run.json and the sizes, as far as known."""
+    """Returns the content of run.json and the sizes, as far as known."""
     info, sizes = self.predictor.info, self.predictor.bert_config
-    known: dict[str, Any] = {"name": self.name, "version": str(self.version)}
+    facts: dict[str, Any] = {"name": self.name, "version": str(self.version)}
     if info:
-      known |= info.to_dict()
+      facts |= info.to_dict()
       task_name = info.labels.task_name if info.labels else ""
-      known["label_names"] = glue.LABEL_NAMES.get(task_name)
+      facts["label_names"] = glue.LABEL_NAMES.get(task_name)
     if sizes:
-      known["size"] = {name: getattr(sizes, name) for name in _SIZES}
-      known["size"]["num_parameters"] = self.predictor.num_parameters
-    return known
+      facts["size"] = {name: getattr(sizes, name) for name in _SIZES}
+      facts["size"]["num_parameters"] = self.predictor.num_parameters
+    return facts
 
   def metadata(self) -> dict[str, Any]:
     """Returns the signatures as TensorFlow Serving describes them.
@@ -231,9 +215,9 @@ class ServedModel:
       if signature.takes_texts:
         inputs = {
           field: tf.TensorSpec([None] * (1 + (field == "choices")), tf.string)
-          for field in signature.fields
+          for field in signature.reader.fields
         }
-        needed = signature.fields[: signature.num_required]
+        needed = signature.reader.fields[: signature.reader.num_required]
         described[name] = _definition({n: inputs[n] for n in needed}, {})
         if len(inputs) > len(needed):
           described[f"{name}_pair"] = _definition(inputs, {})
@@ -243,6 +227,17 @@ class ServedModel:
       "model_spec": {"name": self.name, "version": str(self.version)},
       "metadata": {"signature_def": {"signature_def": described}},
     }
+
+
+def _check_finite(outputs: Mapping[str, np.ndarray]) -> None:
+  """Raises HttpError 500 for NaN and infinity, for which JSON has no form."""
+  for name, values in outputs.items():
+    if not np.isfinite(values).all():
+      raise HttpError(
+        500,
+        f"the model's {name} are not finite numbers; its weights are damaged, "
+        "or its training has diverged.",
+      )
 
 
 def _definition(

@@ -16,17 +16,21 @@ import pydantic
 MAX_TEXTS = 2048
 
 _Id = Annotated[int, pydantic.Field(strict=True, ge=0, lt=1 << 31)]
-# A row of ids, by the rank of the model's `input_ids`: 3 with choices.
-_IDS: Mapping[int, pydantic.TypeAdapter] = {
-  2: pydantic.TypeAdapter(dict[str, list[_Id]]),
-  3: pydantic.TypeAdapter(
-    dict[str, list[Annotated[list[_Id], pydantic.Field(min_length=1)]]]
-  ),
-}
 _Index = Annotated[int, pydantic.Field(strict=True, ge=0)]
 
 
-class PredictRequest(pydantic.BaseModel):
+class _Object(pydantic.BaseModel):
+  """A JSON object, in which null means that a value is absent."""
+
+  @pydantic.model_validator(mode="before")
+  @classmethod
+  def _drop_nulls(cls, value: Any) -> Any:
+    if isinstance(value, dict):
+      return {key: item for key, item in value.items() if item is not None}
+    return value
+
+
+class PredictRequest(_Object):
   """Rows, as `instances`, or columns, as `inputs`.
 
   An instance is an object of a row's values by name, or a text if the model
@@ -47,22 +51,21 @@ class PredictRequest(pydantic.BaseModel):
         else "Not formatted correctly: the request has both 'instances' and "
         "'inputs'; give only one of them."
       )
+    if isinstance(self.inputs, dict):
+      counts = {name: len(column) for name, column in self.inputs.items()}
+      if len(set(counts.values())) > 1:
+        raise ValueError(f"inputs differ in their numbers of rows: {counts}.")
     return self
 
-  def rows(self, fields: Sequence[str]) -> list[Any]:
-    """Returns the rows, which columns must give in the same number."""
-    if self.instances is not None:
-      return self.instances
-    columns = self.inputs or []
-    if isinstance(columns, list):
-      columns = {fields[0]: columns}
-    counts = {name: len(column) for name, column in columns.items()}
-    if len(set(counts.values())) != 1:
-      raise ValueError(f"inputs differ in their numbers of rows: {counts}.")
-    return [dict(zip(columns, row)) for row in zip(*columns.values())]
+  def rows(self) -> list[Any]:
+    """Returns the rows."""
+    if isinstance(self.inputs, dict):
+      columns = self.inputs.values()
+      return [dict(zip(self.inputs, row)) for row in zip(*columns)]
+    return self.inputs or self.instances or []
 
 
-class ClassifyRequest(pydantic.BaseModel):
+class ClassifyRequest(_Object):
   """Texts to classify; `context` has fields that all examples share."""
 
   signature_name: str | None = None
@@ -70,7 +73,7 @@ class ClassifyRequest(pydantic.BaseModel):
   examples: list[dict[str, Any]]
 
 
-class AttentionRequest(pydantic.BaseModel):
+class AttentionRequest(_Object):
   """A text or a pair, a layer, and a head; without one the mean of all."""
 
   text: str
@@ -79,7 +82,7 @@ class AttentionRequest(pydantic.BaseModel):
   head: _Index | None = None
 
 
-class EmbeddingsRequest(pydantic.BaseModel):
+class EmbeddingsRequest(_Object):
   """Texts, in OpenAI's form; base64 is of little-endian float32."""
 
   model: str
@@ -99,50 +102,83 @@ class EmbeddingsRequest(pydantic.BaseModel):
     return items
 
 
-def read_ids(
-  index: int, row: Any, fields: Sequence[str], rank: int
-) -> dict[str, Any]:
-  """Returns the word-piece ids of a row by field; for rank 3 of its choices."""
-  try:
-    values = _IDS[rank].validate_python(row)
-  except pydantic.ValidationError as error:
-    first = error.errors(include_url=False)[0]
-    place = ".".join(map(str, first["loc"])) or ", ".join(fields)
-    raise ValueError(f"row {index}: {place}: {first['msg']}.") from error
-  if values.keys() != set(fields) or not values["input_ids"]:
-    raise ValueError(
-      f"row {index} has {', '.join(values)}, but it needs {', '.join(fields)}, "
-      "with at least one id."
-    )
-  counts = {name: len(values[name]) for name in fields[:3]}
-  if len(set(counts.values())) > 1:
-    raise ValueError(f"row {index} has values of different lengths: {counts}.")
-  return values
+class _Row(_Object):
+  model_config = pydantic.ConfigDict(extra="forbid")
 
 
-def decode_texts(name: str, value: Any, max_bytes: int) -> Any:
-  """Decodes Base64 texts in objects and lists; checks the lengths of all."""
-  if isinstance(value, list):
-    return [decode_texts(name, item, max_bytes) for item in value]
-  is_encoded = isinstance(value, dict) and value.keys() == {"b64"}
-  if isinstance(value, dict) and not is_encoded:
-    return {
-      key: decode_texts(f"{key:.60} of {name}", item, max_bytes)
-      for key, item in value.items()
-    }
-  if not isinstance(value, str) and not is_encoded:
+def text_row(
+  fields: Sequence[str], num_required: int, max_bytes: int
+) -> type[pydantic.BaseModel]:
+  """Returns the class of rows of texts, which have at most max_bytes."""
+
+  def decode(value: Any) -> Any:
+    if isinstance(value, dict) and isinstance(value.get("b64"), str):
+      raw = base64.b64decode(value["b64"], validate=True)
+      value = raw.decode(errors="ignore")
+    if isinstance(value, str):
+      check_length(value, max_bytes)
     return value
+
+  text = Annotated[str, pydantic.BeforeValidator(decode)]
+  texts = Annotated[list[text], pydantic.Field(min_length=1)]
+  types = {name: texts if name == "choices" else text for name in fields}
+  return _row_class(types, num_required)
+
+
+def ids_row(
+  fields: Sequence[str], max_length: int, has_choices: bool
+) -> type[pydantic.BaseModel]:
+  """Returns the class of rows of word-piece ids; of lists of them for choices.
+
+  A sequence has 1 to max_length ids, and at most as many positions of masks.
+  """
+  types: dict[str, Any] = {}
+  for name in fields:
+    min_length = 0 if name == "masked_lm_positions" else 1
+    length = pydantic.Field(min_length=min_length, max_length=max_length)
+    types[name] = Annotated[list[_Id], length]
+    if has_choices:
+      types[name] = Annotated[list[types[name]], pydantic.Field(min_length=1)]
+  return _row_class(types, len(fields))
+
+
+def _row_class(
+  types: Mapping[str, Any], num_required: int
+) -> type[pydantic.BaseModel]:
+  fields: dict[str, Any] = {
+    name: (each, ... if index < num_required else None)
+    for index, (name, each) in enumerate(types.items())
+  }
+  return pydantic.create_model("Row", __base__=_Row, **fields)
+
+
+def read_row(
+  row_class: type[pydantic.BaseModel], index: int, row: Any
+) -> dict[str, Any]:
+  """Returns the values of a row by field; a single value is of the first field.
+
+  Raises ValueError, with the row's index, if row_class does not accept them.
+  """
+  if not isinstance(row, dict) or row.keys() == {"b64"}:
+    row = {next(iter(row_class.model_fields)): row}
   try:
-    if is_encoded:
-      value = base64.b64decode(value["b64"], validate=True).decode(
-        errors="ignore"
-      )
-    num_bytes = len(value.encode())
-  except (TypeError, ValueError) as error:
-    raise ValueError(f"{name} is not Unicode or Base64: {error}") from error
+    return row_class.model_validate(row).model_dump(exclude_unset=True)
+  except pydantic.ValidationError as error:
+    reasons = [
+      ": ".join([".".join(map(str, each["loc"])), each["msg"]])
+      for each in error.errors(include_url=False)[:3]
+    ]
+    raise ValueError(
+      f"row {index}: {'; '.join(reasons)}. The fields of a row are "
+      f"{', '.join(row_class.model_fields)}."
+    ) from error
+
+
+def check_length(text: str, max_bytes: int) -> None:
+  """Raises ValueError if a text has more than max_bytes or is not Unicode."""
+  num_bytes = len(text.encode())
   if num_bytes > max_bytes:
     raise ValueError(
-      f"{name} has a text of {num_bytes} bytes, but this server's limit is "
+      f"the text has {num_bytes} bytes, but this server's limit is "
       f"{max_bytes}; shorten it."
     )
-  return value

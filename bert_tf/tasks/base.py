@@ -19,17 +19,15 @@ from absl import logging
 
 from bert_tf import heads, losses, modeling, settings, tokenization
 from bert_tf.data import packing
-from bert_tf.files import errors, json_files
+from bert_tf.files import json_files, messages
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import registry, start_model
+from bert_tf.tasks.rows import Answer, Results, Row, labels_in, with_empty_text
 from bert_tf.tensor import Tensor
 from bert_tf.training import objective, results
 
-Row = dict[str, Any]  # Values by field; `id` and `label` are known names.
-Answer = dict[str, Any]  # JSON values by name.
-Results = dict[str, float | int]
 # Values of a record besides its inputs: integers, or float32 for numbers.
 Features = Mapping[str, np.ndarray]
 # The outputs of the model for one sequence, by name, without the batch.
@@ -257,7 +255,7 @@ class Task(abc.ABC, Generic[SettingsT]):
       return f"labels from {min(known):g} to {max(known):g}"
     counts = dict.fromkeys(self.labels.labels if self.labels else (), 0)
     counts |= sorted(collections.Counter(labels_in(known)).items())
-    parts = errors.join_names([f"{name} {n}" for name, n in counts.items()])
+    parts = messages.join_names([f"{name} {n}" for name, n in counts.items()])
     return f"labels: {parts}"
 
   # From rows to inputs.
@@ -265,7 +263,7 @@ class Task(abc.ABC, Generic[SettingsT]):
   def check(self, rows: Sequence[Row]) -> None:
     """Warns of rows whose answer means little; ValueError if none has one."""
     if empty := with_empty_text(rows):
-      numbers = errors.join_names([*map(str, empty)], 5)
+      numbers = messages.join_names([*map(str, empty)], 5)
       logging.warning(f"These rows have an empty text: {numbers}.")
 
   @abc.abstractmethod
@@ -444,18 +442,6 @@ def model_input(
   return ModelInput(ids, [1] * len(ids), segment_ids, positions)
 
 
-def with_empty_text(rows: Iterable[Mapping[str, Any]]) -> list[int]:
-  """Returns the indices of rows in which a text, or one of a list, is blank."""
-  empty = []
-  for index, row in enumerate(rows):
-    texts = (
-      [value] if isinstance(value, str) else value for value in row.values()
-    )
-    if not all(map(str.strip, itertools.chain.from_iterable(texts))):
-      empty.append(index)
-  return empty
-
-
 def batch(
   sequences: Sequence[ModelInput], width: int | None = None
 ) -> dict[str, np.ndarray]:
@@ -475,15 +461,6 @@ def batch(
       target[: len(row)] = row
     arrays[name] = array
   return arrays
-
-
-def labels_in(label: Any) -> Iterator[Any]:
-  """Yields the names in a label, which may be a list; none for a number."""
-  if isinstance(label, list | tuple):
-    for item in label:
-      yield from labels_in(item)
-  elif not isinstance(label, float | None):
-    yield label
 
 
 def digits(values: np.ndarray) -> list[float]:

@@ -8,17 +8,18 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.losses import Features
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
+from bert_tf.tasks.rows import Row, labels_in
 
 # Problem types whose labels exclude each other.
 _EXCLUSIVE = (run_info.CLASSIFICATION, run_info.WORDS)
 
 
 def compute(
-  given: Sequence[str], task: base.Task, rows: Sequence[base.Row]
+  given: Sequence[str], task: base.Task, rows: Sequence[Row]
 ) -> tuple[float, ...]:
   """Returns the weight of each label of a task.
 
@@ -38,7 +39,7 @@ def compute(
   labels = spec.labels if spec and spec.problem_type in _EXCLUSIVE else ()
   weights: list[float] = []
   if "balanced" in given:
-    names = base.labels_in([row.get("label") for row in rows])
+    names = labels_in([row.get("label") for row in rows])
     counts = collections.Counter(names)
     known = [counts[label] for label in labels]
     num_present = sum(map(bool, known))
@@ -50,8 +51,8 @@ def compute(
   if not labels or len(weights) != len(labels) or not is_valid:
     raise ValueError(
       f"class_weights {','.join(map(str, given))} does not fit the classes "
-      f"{errors.join_names(labels) or '(there are none)'}. Give `balanced` or "
-      "a positive number for each."
+      f"{messages.join_names(labels) or '(there are none)'}. Give `balanced` "
+      "or a positive number for each."
     )
   logging.info("The loss weighs labels by %s.", dict(zip(labels, weights)))
   return tuple(weights)

@@ -68,6 +68,14 @@ class TaskSettings:
 class EncoderSettings(TaskSettings):
   """Settings of an encoder, which computes a vector for each text."""
 
+  max_seq_length: int | None = settings.data(
+    None,
+    "The maximum length of a text in word pieces. Default: what "
+    "sentence-transformers' files say, else 128.",
+    minimum=3,  # [CLS] and two [SEP].
+    fallback=128,
+    main=True,
+  )
   pooling: str | None = settings.model(
     None,
     "How to pool the vectors of word pieces into one. Default: what "

@@ -6,6 +6,7 @@ import numpy as np
 
 from bert_tf.tasks import base
 from bert_tf.tasks import config as config_lib
+from bert_tf.tasks.rows import Answer, Row
 
 
 class EncoderTask(base.Task[config_lib.EncoderSettings]):
@@ -18,7 +19,7 @@ class EncoderTask(base.Task[config_lib.EncoderSettings]):
   name = "encoder"
   outputs = ("sequence_output",)
 
-  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the sequence of each text."""
     for row in rows:
       yield base.Inputs(
@@ -27,7 +28,7 @@ class EncoderTask(base.Task[config_lib.EncoderSettings]):
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
-  ) -> base.Answer:
+  ) -> Answer:
     """Returns the vector, of length 1 if the model's setting says so."""
     [sequence], [output] = inputs.sequences, outputs
     num_tokens = len(sequence.input_ids)

@@ -19,6 +19,7 @@ from bert_tf.tasks import base, registry, start_model
 from bert_tf.tasks import class_weights as class_weights_lib
 from bert_tf.tasks import run as run_lib
 from bert_tf.tasks import splits as splits_lib
+from bert_tf.tasks.rows import Results, Row
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, results
 
@@ -26,7 +27,7 @@ from bert_tf.training import estimator, results
 def build_model(setup: base.Setup, task: base.Task) -> keras.Model:
   """Returns the model of a task, with random values."""
   num_labels = task.labels.num_outputs if task.labels else 0
-  return heads.build(task.model, setup.bert_config, num_labels)
+  return heads.build_model(task.model, setup.bert_config, num_labels)
 
 
 def run(
@@ -34,7 +35,7 @@ def run(
   task_class: type[base.Task] | None = None,
   encode: Callable[..., run_lib.Data] = splits_lib.encode,
   build_model: Callable[..., keras.Model] = build_model,
-) -> base.Results | None:
+) -> Results | None:
   """Trains, evaluates and predicts as configured; writes the result files.
 
   Args:
@@ -79,11 +80,11 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   folder = run_folder.RunFolder(config.train.output_dir, config.task)
   model = ModelFolder.open_start(
     config.train.init_checkpoint,
-    folder,
+    folder.path,
     bert_config_file=config.bert_config_file,
     vocab_file=config.vocab_file,
   )
-  config = model.resolve(config, config.task, folder)
+  config = model.resolve(config, config.task, folder.info, folder.path)
   train = dataclasses.replace(config.train, init_checkpoint=model.weights)
   config = dataclasses.replace(
     config,
@@ -107,7 +108,7 @@ def run_on_splits(
   splits: Mapping[str, splits_lib.Split],
   encode: Callable[..., run_lib.Data] = splits_lib.encode,
   build_model: Callable[..., keras.Model] = build_model,
-) -> base.Results | None:
+) -> Results | None:
   """Trains, evaluates and predicts as `run` does, on rows in memory.
 
   Does not read the files that the config names. The task's labels must be
@@ -186,7 +187,7 @@ def _describe(
 
 
 def _with_class_weights(
-  setup: base.Setup, task: base.TaskT, rows: Sequence[base.Row]
+  setup: base.Setup, task: base.TaskT, rows: Sequence[Row]
 ) -> base.TaskT:
   """Adds the class weights of the setting, else of the resumed run."""
   given = getattr(setup.config, "class_weights", ())
@@ -198,7 +199,7 @@ def _with_class_weights(
 
 
 def _with_steps(
-  config: base.Config, task: base.Task, rows: Sequence[base.Row]
+  config: base.Config, task: base.Task, rows: Sequence[Row]
 ) -> training_config.FineTuningTrainConfig:
   """Adds the numbers of steps and best_metric."""
   num_inputs = len(rows)

@@ -6,9 +6,10 @@ import numpy as np
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.tasks import base
 from bert_tf.tasks import config as config_lib
+from bert_tf.tasks.rows import Answer, Row
 
 # A sequence has at most this number of masks, since the model returns the
 # logits of the whole vocabulary for each.
@@ -33,13 +34,15 @@ class MaskedLmTask(base.Task[config_lib.MaskedLmSettings]):
   def _mask_id(self) -> int:
     return self.tokenizer.vocab[tokenization.MASK]
 
-  def check(self, rows: Sequence[base.Row]) -> None:
+  def check(self, rows: Sequence[Row]) -> None:
     """Warns of texts without a mask; raises ValueError if all lack one."""
     mask = tokenization.MASK
     lacking = [str(i) for i, r in enumerate(rows) if mask not in r["text"]]
     if lacking:
       text = rows[int(lacking[0])]["text"]
-      fault = f"row {errors.join_names(lacking, 5)} has no {mask}: {text!r:.60}"
+      fault = (
+        f"row {messages.join_names(lacking, 5)} has no {mask}: {text!r:.60}"
+      )
       if len(lacking) == len(rows):
         raise ValueError(fault)
       logging.warning(fault)
@@ -53,7 +56,7 @@ class MaskedLmTask(base.Task[config_lib.MaskedLmSettings]):
       ids += [self._mask_id, *part]
     return ids
 
-  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the sequences of a text, which differ in the masks they predict.
 
     Raises ValueError if a text is too long.
@@ -76,7 +79,7 @@ class MaskedLmTask(base.Task[config_lib.MaskedLmSettings]):
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
-  ) -> base.Answer:
+  ) -> Answer:
     """Returns the most probable tokens of each mask."""
     masks = []
     vocab = self.tokenizer.vocab

@@ -75,15 +75,85 @@ def mask(
   return dataclasses.replace(records, mask=masker.mask)
 
 
+@dataclasses.dataclass(frozen=True)
+class PretrainingObjective:
+  """The losses of both heads, or of the masked LM only."""
+
+  no_nsp: bool = False  # Whether the next-sentence loss is dropped.
+
+  has_loss: ClassVar[bool] = True
+  first_results: ClassVar[tuple[str, ...]] = ()
+
+  def name_results(self, means: Mapping[str, float]) -> dict[str, float]:
+    """Adds the perplexity of the masked pieces."""
+    # The limit prevents an overflow.
+    perplexity = math.exp(min(means["masked_lm_loss"], 700.0))
+    return {**means, "perplexity": perplexity}
+
+  def weights(
+    self, features: objective_lib.Features, training: bool
+  ) -> dict[str, Tensor]:
+    """Returns the weights of the losses."""
+    return losses.pretraining_weights(features)
+
+  def loss_sums(
+    self,
+    model: heads.PretrainingModel,
+    features: objective_lib.Features,
+    training: bool,
+  ) -> objective_lib.BatchSums:
+    """Returns the losses and metrics of a batch.
+
+    The model returns sums in place of outputs, so that memory never holds all
+    logits at once.
+    """
+    sums = model.loss_sums(features, training)
+    losses_sums = losses.loss_from_sums(sums, features)
+    metrics = losses.metrics_from_sums(sums, features)
+    if self.no_nsp:
+      del losses_sums["next_sentence_loss"]
+      del metrics["next_sentence_loss"], metrics["next_sentence_accuracy"]
+    return objective_lib.BatchSums(losses_sums, metrics)
+
+  def unused_variables(
+    self, model: heads.PretrainingModel
+  ) -> list[keras.Variable]:
+    """Returns, with no_nsp, the variables of the pooler and of the NSP head."""
+    if not self.no_nsp:
+      return model.unused_variables
+    return [
+      *model.bert.pooler.trainable_variables,
+      *model.cls.seq_relationship.trainable_variables,
+    ]
+
+
+def build_estimator(
+  bert_config: modeling.BertConfig,
+  train_config: training_config.TrainConfig,
+  no_nsp: bool = False,
+) -> estimator.Estimator:
+  """Returns the Estimator; no_nsp drops the next-sentence loss."""
+  return estimator.Estimator(
+    lambda: heads.PretrainingModel(bert_config),
+    PretrainingObjective(no_nsp),
+    train_config,
+  )
+
+
 def run(
   config: pretraining_config.PretrainingConfig,
   label: Labeller = mask,
   set_values: InitialValues = pretraining_start.set_values,
+  build_estimator: Callable[..., estimator.Estimator] = build_estimator,
 ) -> dict[str, float | int] | None:
   """Trains and evaluates as configured; writes `eval_results.txt`.
 
-  `label` makes the labels of records, and `set_values` the initial values of a
-  new model, unless they are random.
+  Args:
+    config: the settings of the command.
+    label: makes the labels of records, as `mask`.
+    set_values: sets the initial values of a new model, unless they are random.
+    build_estimator: makes the Estimator of the model and its objective, as
+      `build_estimator`.
 
   Returns:
     The results; None without an evaluation, or if a signal ended the training.
@@ -95,7 +165,7 @@ def run(
   folder = run_folder.RunFolder(config.train.output_dir, "pretraining")
   model = ModelFolder.open_start(
     config.train.init_checkpoint,
-    folder,
+    folder.path,
     bert_config_file=config.bert_config_file,
     vocab_file=config.vocab_file,
   )
@@ -149,7 +219,9 @@ def run(
         "trained model."
       )
   with folder.exclusive(config.do_train) as folder:
-    return _run(config, model, folder, records, evaluated, set_values)
+    return _run(
+      config, model, folder, records, evaluated, set_values, build_estimator
+    )
 
 
 def _run(
@@ -159,6 +231,7 @@ def _run(
   records: pretraining_records.PretrainingRecords,
   evaluated: pretraining_records.PretrainingRecords | None,
   set_values: InitialValues,
+  build_estimator: Callable[..., estimator.Estimator],
 ) -> dict[str, float | int] | None:
   # The letter case is that of the records, or of the run in output_dir. Without
   # training, the run comes first.
@@ -241,71 +314,6 @@ def _make_data(
       records.files, records.spec, *sizes
     ),
   )
-
-
-def build_estimator(
-  bert_config: modeling.BertConfig,
-  train_config: training_config.TrainConfig,
-  no_nsp: bool = False,
-) -> estimator.Estimator:
-  """Returns the Estimator; no_nsp drops the next-sentence loss."""
-  return estimator.Estimator(
-    lambda: heads.PretrainingModel(bert_config),
-    PretrainingObjective(no_nsp),
-    train_config,
-  )
-
-
-@dataclasses.dataclass(frozen=True)
-class PretrainingObjective:
-  """The losses of both heads, or of the masked LM only."""
-
-  no_nsp: bool = False  # Whether the next-sentence loss is dropped.
-
-  has_loss: ClassVar[bool] = True
-  first_results: ClassVar[tuple[str, ...]] = ()
-
-  def name_results(self, means: Mapping[str, float]) -> dict[str, float]:
-    """Adds the perplexity of the masked pieces."""
-    # The limit prevents an overflow.
-    perplexity = math.exp(min(means["masked_lm_loss"], 700.0))
-    return {**means, "perplexity": perplexity}
-
-  def weights(
-    self, features: objective_lib.Features, training: bool
-  ) -> dict[str, Tensor]:
-    """Returns the weights of the losses."""
-    return losses.pretraining_weights(features)
-
-  def loss_sums(
-    self,
-    model: heads.PretrainingModel,
-    features: objective_lib.Features,
-    training: bool,
-  ) -> objective_lib.BatchSums:
-    """Returns the losses and metrics of a batch.
-
-    The model returns sums in place of outputs, so that memory never holds all
-    logits at once.
-    """
-    sums = model.loss_sums(features, training)
-    losses_sums = losses.loss_from_sums(sums, features)
-    metrics = losses.metrics_from_sums(sums, features)
-    if self.no_nsp:
-      del losses_sums["next_sentence_loss"]
-      del metrics["next_sentence_loss"], metrics["next_sentence_accuracy"]
-    return objective_lib.BatchSums(losses_sums, metrics)
-
-  def unused_variables(
-    self, model: heads.PretrainingModel
-  ) -> list[keras.Variable]:
-    """Returns, with no_nsp, the variables of the pooler and of the NSP head."""
-    if not self.no_nsp:
-      return model.unused_variables
-    return [
-      *model.bert.pooler.trainable_variables,
-      *model.cls.seq_relationship.trainable_variables,
-    ]
 
 
 def check(

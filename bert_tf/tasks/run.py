@@ -18,6 +18,7 @@ from bert_tf import checkpoints
 from bert_tf.data import input_pipeline
 from bert_tf.model_folder import run_folder
 from bert_tf.tasks import base, step_errors
+from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.training import estimator, evaluation, evaluator, results
 
 
@@ -32,7 +33,7 @@ class Data:
   # Returns the batches of all records in order, of a size.
   evaluation: Callable[[int], tf.data.Dataset]
   # What the records were made from; None for files of records.
-  rows: Sequence[base.Row] | None = None
+  rows: Sequence[Row] | None = None
   # Returns a context in which an error names the faulty record.
   explained: Callable[[], contextlib.AbstractContextManager[None]] = (
     contextlib.nullcontext
@@ -57,14 +58,14 @@ class Run:
   runner: estimator.Estimator
   data: Mapping[str, Data]
 
-  def execute(self) -> base.Results | None:
+  def execute(self) -> Results | None:
     """Takes the steps that the config asks for.
 
     Returns the results of the evaluation and of the predictions, if any; None
     if a signal ended the training.
     """
     config = self.config
-    all_results: base.Results = {}
+    all_results: Results = {}
     if config.do_train and not self.train():
       return None
     if config.do_eval or config.do_predict:
@@ -82,7 +83,7 @@ class Run:
       self.runner.train(data.training, lambda: self.compute_results()[0])
     return not self.runner.was_interrupted
 
-  def evaluate(self) -> base.Results:
+  def evaluate(self) -> Results:
     """Evaluates the dev split; writes and returns the results."""
     task, path = self.objective, self.folder.path
     found, answers = self.compute_results()
@@ -103,15 +104,15 @@ class Run:
     run_folder.write_scores(path, scores)
     return found
 
-  def compute_results(self) -> tuple[base.Results, list[base.Answer]]:
+  def compute_results(self) -> tuple[Results, list[Answer]]:
     """Evaluates the current weights on the dev split.
 
     Returns the results, and the answers to the rows, if there are rows.
     """
     task, data = self.objective, self.data["dev"]
-    answers: list[base.Answer] = []
+    answers: list[Answer] = []
 
-    def score(batches: evaluator.Batches) -> base.Results:
+    def score(batches: evaluator.Batches) -> Results:
       if data.rows is None:
         return {}
       answers.extend(self._answer_rows(data.rows, batches))
@@ -125,7 +126,7 @@ class Run:
         means = self.runner.report(score(self.runner.predict(batches)))
     return task.name_results(means), answers
 
-  def predict(self) -> base.Results:
+  def predict(self) -> Results:
     """Predicts the split that the task predicts; returns the scores, if any."""
     task, name = self.objective, self.objective.predicted_split
     data = self.data[name]
@@ -152,8 +153,8 @@ class Run:
       logging.info(f"To serve this model: bert-tf serve --model={path}")
 
   def _answer_rows(
-    self, rows: Sequence[base.Row], batches: evaluator.Batches
-  ) -> Iterator[base.Answer]:
+    self, rows: Sequence[Row], batches: evaluator.Batches
+  ) -> Iterator[Answer]:
     outputs = itertools.chain.from_iterable(
       base.split_outputs(values) for values, _ in batches
     )

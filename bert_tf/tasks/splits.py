@@ -20,14 +20,14 @@ from absl import logging
 from bert_tf.data import (
   input_pipeline,
   padding,
-  record_cache,
   records,
   unknown_pieces,
 )
-from bert_tf.files import errors, paths
+from bert_tf.files import messages, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, run
+from bert_tf.tasks.rows import Row, with_empty_text
 from bert_tf.training import compilation
 
 # The records of each split.
@@ -53,7 +53,7 @@ class Split:
   """The rows of a split, and what they were read from, for the log."""
 
   name: str  # "train", "dev" or "test".
-  rows: Sequence[base.Row]
+  rows: Sequence[Row]
   source: str
 
 
@@ -77,7 +77,8 @@ def read(
         f"`{flags[split]}` needs a {split} file. Set `{flag}`, or turn off "
         f"`{flags[split]}`."
       )
-    if not paths.exists(path):
+  for path, flag in files.values():
+    if not paths.exists(path or ""):
       raise ValueError(f"There is no {path}. Set `{flag}`.")
   splits: dict[str, Split] = {}
   if task.spec.label_defaults and task.labels is None:
@@ -123,15 +124,15 @@ def encode(
     return num_cut
 
   if task.reuses_records:
-    files = record_cache.write(path, _record_key(task, split), write_all)
+    files = records.write_or_reuse(path, _record_key(task, split), write_all)
   else:
-    with records.open_records([path]) as writer:
+    with records.open_writer([path]) as writer:
       num_cut = write_all(writer)
     files = input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
   logging.info("%s", summarize(task, split, files, counts))
   texts = (task.inputs_of(row) for row in split.rows)
-  if empty := base.with_empty_text(texts):
-    numbers = errors.join_names([str(i + 1) for i in empty], 5)
+  if empty := with_empty_text(texts):
+    numbers = messages.join_names([str(i + 1) for i in empty], 5)
     logging.warning(f"{split.source}: a text is empty in example {numbers}.")
 
   def cut_padding(batches: tf.data.Dataset) -> tf.data.Dataset:
@@ -154,7 +155,7 @@ def make_data(
   spec: input_pipeline.Spec,
   finish: Callable[[tf.data.Dataset], tf.data.Dataset],
 ) -> run.Data:
-  """Returns the data of records; `finish` makes the model's input of batches."""
+  """Returns the data of records; `finish` makes batches for the model."""
   train, vocab_size = setup.config.train, setup.bert_config.vocab_size
 
   def training(steps_done: int) -> tf.data.Dataset:
@@ -219,7 +220,10 @@ def _serialize(record: Record) -> bytes:
 def _find_spec(task: base.Task, split: Split) -> input_pipeline.Spec:
   """The spec of the records' features: that of the first record."""
   encoded = _encode_rows(task, split, num_logged=0)
-  first = next(record for row, _ in encoded for record in row)
+  first = next((record for row, _ in encoded for record in row), None)
+  if first is None:  # No row needs the model.
+    ids = tf.io.FixedLenFeature([task.max_seq_length], tf.int64)
+    return dict.fromkeys(("input_ids", "input_mask", "segment_ids"), ids)
   return {
     name: tf.io.FixedLenFeature(
       values.shape, tf.float32 if values.dtype.kind == "f" else tf.int64
@@ -232,10 +236,10 @@ def _find_spec(task: base.Task, split: Split) -> input_pipeline.Spec:
 def _record_key(task: base.Task, split: Split) -> dict[str, Any]:
   """Returns what the records of a split depend on, as JSON values."""
   return {
-    "rows": record_cache.content_hash([*split.rows]),
+    "rows": records.hash_json([*split.rows]),
     "settings": dataclasses.asdict(task.settings),
     "labels": task.labels and task.labels.label_map(),
-    **record_cache.tokenizer_settings(task.tokenizer),
+    **records.tokenizer_settings(task.tokenizer),
   }
 
 

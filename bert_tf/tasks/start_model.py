@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from absl import logging
 
 from bert_tf import heads
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_info
 from bert_tf.model_folder.folder import ModelFolder
@@ -100,7 +100,7 @@ class StartModel:
     if not is_same and sorted(ours) == sorted(theirs):
       raise ValueError(
         f"{start} was trained for the same labels in another order: there "
-        f"{errors.join_names(theirs)}, here {errors.join_names(ours)}. Set "
+        f"{messages.join_names(theirs)}, here {messages.join_names(ours)}. Set "
         "`encoder_only` to start a new head."
       )
     num_outputs = self.head_shapes["output_weights"][0]
@@ -111,9 +111,9 @@ class StartModel:
       logging.warning(
         "%s does not name the labels of its head, so they are taken to be %s.",
         start,
-        errors.join_names(labels.labels),
+        messages.join_names(labels.labels),
       )
       return None
     if is_same:
       return None
-    return f"it has the labels {errors.join_names(there.labels)}"
+    return f"it has the labels {messages.join_names(there.labels)}"

@@ -29,7 +29,7 @@ def explained(
   except errors.OutOfMemoryError:
     raise  # An evaluation during training has already explained it.
   except (MemoryError, tf.errors.ResourceExhaustedError) as error:
-    if errors.full_disk(error) is not None:
+    if errors.system_limit(error) is not None:
       raise
     batch_size = settings.values(config)[batch_setting]
     is_fine_tuning = isinstance(config, config_lib.FineTuningConfig)

@@ -128,7 +128,7 @@ class TrainConfig(ComputeConfig):
     if isinstance(name, str) and name not in names.OPTIMIZERS:
       from bert_tf import optimization  # Keras knows the other names.
 
-      optimization.optimizer_class(name)
+      optimization.find_optimizer_class(name)
     if self.lora_adapter and not self.init_checkpoint:
       raise ValueError(
         f"lora_adapter {self.lora_adapter} needs its `init_checkpoint`."

@@ -63,7 +63,7 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
       titles = (t for t in ("loss", "accuracy", _RATE) if name.endswith(t))
       panels[next(titles, _SCORES)].append(name)
   panels = {title: names for title, names in panels.items() if names}
-  with style.picture(plot_file, len(panels), width) as axes:
+  with style.open_picture(plot_file, len(panels), width) as axes:
     for axis, (title, names) in zip(axes, panels.items()):
       axis.set(title=title.replace("_", " "), xlabel="step")
       # Of a regression, which has no accuracy, the loss is a squared error.
@@ -74,9 +74,13 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
         label = "total" if name == title and len(names) > 1 else label
         color = None
         if curve := training.get(name):
-          color = style.line(axis, list(curve), list(curve.values()), label)
+          color = style.draw_line(
+            axis, list(curve), list(curve.values()), label
+          )
         if curve := evaluation.get(name):
           label = "" if color else label
-          style.points(axis, list(curve), list(curve.values()), label, color)
+          style.draw_points(
+            axis, list(curve), list(curve.values()), label, color
+          )
           axis.set_xlabel("step (line: training, \N{WHITE CIRCLE} held out)")
       axis.set_xlim(left=0)

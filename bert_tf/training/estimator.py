@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import checkpoints, distribution, optimization
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.kernels import backend
 from bert_tf.layers import lora, mixed_precision
 from bert_tf.losses import Sums
@@ -359,8 +359,8 @@ class LossCheck:
     ).numpy()
     if bad := [n for n, is_finite in zip(floats, are_finite) if not is_finite]:
       self._stop(
-        f"{errors.join_names(bad, 3)} are not finite after step {step}, which "
-        "is not saved"
+        f"{messages.join_names(bad, 3)} are not finite after step {step}, "
+        "which is not saved"
       )
 
   def _stop(self, what: str) -> NoReturn:

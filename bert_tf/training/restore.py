@@ -4,7 +4,7 @@ import keras
 from absl import logging
 
 from bert_tf import checkpoint_names, checkpoints
-from bert_tf.files import errors
+from bert_tf.files import messages
 from bert_tf.layers import lora, mixed_precision
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
@@ -61,7 +61,7 @@ def resume(path: str, model: keras.Model, update: update_lib.Update) -> int:
   is_other = bool(saved) and state.isdisjoint(saved)
   if (is_other or missing) and state >= {*missing}:
     verb = "holds another optimizer's" if is_other else "lacks"
-    names = errors.join_names(saved if is_other else missing, 3)
+    names = messages.join_names(saved if is_other else missing, 3)
     raise ValueError(
       f"{path} {verb} {names}, so training cannot resume; give it as "
       "`init_checkpoint` to a run in another `output_dir`."

@@ -54,7 +54,7 @@ def add_command(
   ]
   began = [command for command in trained if not command.get("resumes")][-1:]
   if resumes and began:
-    now = {"train_data": train_data, **settings.decisive(config)}
+    now = {"train_data": train_data, **settings.training_settings(config)}
     now = json.loads(json_files.encode(now, default=str))
     then = {**began[0], **began[0]["settings"]}
     differing = [

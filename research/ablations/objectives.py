@@ -8,7 +8,6 @@ import dataclasses
 
 import tensorflow as tf
 
-from bert_tf import model_inputs
 from bert_tf.data import dynamic_masking, pretraining_records
 from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.tasks import pretraining_config
@@ -22,7 +21,7 @@ def label(
   """Returns unmasked records with the labels of the config's direction."""
   records.check(model.config.vocab_size)
   direction = model.config.attention_direction
-  is_reversed = direction == model_inputs.RIGHT_TO_LEFT
+  is_reversed = direction == "right_to_left"
   return dataclasses.replace(
     records, mask=lambda features, *_: add_labels(features, is_reversed)
   )

@@ -11,7 +11,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf.files import atomic, json_files, paths
+from bert_tf.files import atomic, json_files, paths, text_lines
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
@@ -59,7 +59,7 @@ class TaskFiles:
 
 def _cut_rows(path: str, count: int) -> Iterable[str]:
   """Yields the header and at most `count` random rows of a table."""
-  header, *lines = paths.read_text(path).splitlines(keepends=True)
+  header, *lines = text_lines.read_text(path).splitlines(keepends=True)
   yield header
   yield from (lines[i] for i in _sample(len(lines), count))
 
@@ -89,7 +89,7 @@ def _cut_questions(path: str, count: int) -> Iterable[str]:
 
 def _cut_sentences(path: str, count: int) -> Iterable[str]:
   """Yields the CoNLL lines of at most `count` random sentences."""
-  lines = paths.read_text(path).splitlines(keepends=True)
+  lines = text_lines.read_text(path).splitlines(keepends=True)
   groups = itertools.groupby(lines, key=lambda line: bool(line.strip()))
   sentences = [list(group) for is_text, group in groups if is_text]
   sentences = [s for s in sentences if not s[0].startswith("-DOCSTART-")]

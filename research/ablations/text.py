@@ -13,11 +13,10 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.corpora import corpus, corpus_build, sources, text_config
-from bert_tf.data import config as data_config
 from bert_tf.data import masking, pretraining_shards
+from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.files import atomic, json_files, paths
-from bert_tf.pipeline import config as pipeline_config
-from bert_tf.pipeline import text_steps
+from bert_tf.pipeline import stages
 from research import rows
 from research.ablations import config as config_lib
 from research.ablations import runs
@@ -48,20 +47,17 @@ class Text:
     inputs = sources.find_files(
       str(config.text), config.reading, text_config.TEXT
     )
-    corpus_build.create(
+    corpus_build.build_corpus(
       config.reading, inputs, self._output, self._num_workers, resume=True
     )
     if not paths.exists(self.vocab_file):
-      pipeline = pipeline_config.PipelineConfig(
-        text=str(config.text),
-        output_dir=folder,
-        train_minutes=1.0,  # Required, but not used.
-        reading=config.reading,
-        vocab_size=scale.base.vocab_size,
-        seed=_SEED,
+      stages.learn_vocabulary(
+        self._output.output_file,
+        self.vocab_file,
+        scale.base.vocab_size,
+        tokenization.BasicTokenizer(),
       )
-      text_steps.learn_vocabulary(pipeline, self._output.files, self.vocab_file)
-    names = [*self._output.files, str(self._output.eval_output_file)]
+    names = [self._output.output_file, str(self._output.eval_output_file)]
     self.hashes = {
       os.path.basename(path): rows.file_hash(path)
       for path in [*names, self.vocab_file]
@@ -103,7 +99,7 @@ class Text:
 
   def _settings(
     self, pretraining: runs.Pretraining, is_masked: bool
-  ) -> data_config.PretrainingDataConfig:
+  ) -> PretrainingDataConfig:
     """Returns the settings of record creation."""
     # Unmasked records do not depend on the masking.
     masking_config = masking.MaskingConfig()
@@ -115,7 +111,7 @@ class Text:
         random_prob=pretraining.random_prob,
         keep_prob=pretraining.keep_prob,
       )
-    return data_config.PretrainingDataConfig(
+    return PretrainingDataConfig(
       vocab_file=self.vocab_file,
       max_seq_length=pretraining.max_seq_length,
       random_seed=_SEED,
@@ -126,7 +122,7 @@ class Text:
     )
 
   def _create(
-    self, text_file: str, settings: data_config.PretrainingDataConfig
+    self, text_file: str, settings: PretrainingDataConfig
   ) -> tuple[str, dict[str, int]]:
     """Returns record files and their counts; creates missing ones."""
     values = json.loads(json.dumps(dataclasses.asdict(settings)))
@@ -138,7 +134,7 @@ class Text:
       counts = json_files.read_object(count_file)
       return counts["files"].replace("FOLDER", self._folder), counts
     logging.info("Creating %s.tfrecord.", stem)
-    num_shards = text_steps.num_shards(paths.num_bytes(text_file))
+    num_shards = stages.num_shards(text_file)
     summary = pretraining_shards.create(
       settings,
       [text_file],
@@ -165,11 +161,13 @@ class Text:
       # `_SEED` would select the documents that are already held out.
       selected = (
         document
-        for document in corpus.documents([all_documents])
+        for document in corpus.read_documents([all_documents])
         if corpus.is_held_out(document, fraction, _SEED + 1)
       )
       first = list(itertools.islice(selected, 2))
       if len(first) < 2:
-        first = list(itertools.islice(corpus.documents([all_documents]), 2))
+        first = list(
+          itertools.islice(corpus.read_documents([all_documents]), 2)
+        )
       corpus.write_documents(path, itertools.chain(first, selected))
     return path

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from bert_tf import tokenization
 from bert_tf.corpora import sources
-from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards, vocabulary
+from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.files import atomic, text_lines
 from research.benchmarks.config import BenchmarkConfig
 from research.benchmarks.peers import step_timing
@@ -53,7 +53,7 @@ def measure_data(config: BenchmarkConfig) -> None:
   """Prints instances per CPU second and the peak memory of one process."""
   lines = read_lines(config)
   with tempfile.TemporaryDirectory() as folder:
-    settings = data_config.PretrainingDataConfig(
+    settings = PretrainingDataConfig(
       vocab_file=_prepare_vocab(lines, config, folder),
       do_lower_case=config.do_lower_case,
     )
@@ -104,5 +104,5 @@ def _prepare_vocab(
   basic = tokenization.BasicTokenizer(config.do_lower_case)
   counts, _ = vocabulary.count_words(lines, basic)
   path = os.path.join(folder, "vocab.txt")
-  atomic.write_lines(path, vocabulary.learn(counts, _LEARNED_VOCAB_SIZE))
+  atomic.write_lines(path, vocabulary.learn_tokens(counts, _LEARNED_VOCAB_SIZE))
   return path

@@ -126,7 +126,7 @@ def _prepare_run(sizes: Mapping[str, Any], folder: str) -> tuple[str, ...]:
     file.write(config.to_json_string())
   batch = settings.batch()
   weights = batch.pop("masked_lm_weights")
-  with records.open_records([data_file]) as writer:
+  with records.open_writer([data_file]) as writer:
     for i in range(settings.batch_size):
       ints = {name: values[i].tolist() for name, values in batch.items()}
       floats = {"masked_lm_weights": weights[i].tolist()}

@@ -309,7 +309,7 @@ def draw(
       f"bert_tf takes {best[False]:,.0f} ms per {what}, the fastest peer "
       f"{best[True]:,.0f} ms\n{title}"
     )
-  with style.picture(path, width=900, panel_height=400) as (axis,):
+  with style.open_picture(path, width=900, panel_height=400) as (axis,):
     label = "ms per step (lower is better); points: medians of rounds"
     axis.set(title=title, xlabel=label)
     for place, (program, result) in enumerate(results.items()):

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, paths, text_lines
 from bert_tf.plots import style
 from research import run_plots
 
@@ -131,7 +131,7 @@ def write(folder: str, reference: Reference) -> None:
 
 def read(path: str) -> Reference:
   """Returns the reference in a CSV file written by `write`."""
-  settings, seeds, header, *lines = paths.read_text(path).splitlines()
+  settings, seeds, header, *lines = text_lines.read_text(path).splitlines()
   if not settings.startswith("# {") or header != ",".join(_COLUMNS):
     raise ValueError(f"{path} is not a file of reference curves.")
   points: dict[tuple[str, str], list[list[float]]] = {}
@@ -233,12 +233,14 @@ def describe(stretch: Deviation) -> str:
 def draw(path: str, run: Run, reference: Reference, run_name: str) -> None:
   """Plots a run's curves over the bands of the reference."""
   bands = _shared_bands(run, reference)
-  with style.picture(path, len(bands), 1200, 420) as panels:
+  with style.open_picture(path, len(bands), 1200, 420) as panels:
     for panel, (name, band) in zip(panels, bands.items()):
       panel.set(title=TITLES[name], xlabel="steps", xscale="log")
       panel.set_ylabel(UNITS[name])
       run_plots.band(panel, band.steps, band.low, band.high, run_plots.GRAY)
-      style.line(panel, band.steps, band.mean, reference.name, run_plots.GRAY)
+      style.draw_line(
+        panel, band.steps, band.mean, reference.name, run_plots.GRAY
+      )
       steps = sorted(run.curves[name])
       values = [run.curves[name][step] for step in steps]
-      style.line(panel, steps, values, run_name, style.COLORS[0])
+      style.draw_line(panel, steps, values, run_name, style.COLORS[0])

@@ -22,6 +22,7 @@ from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import run as run_lib
 from bert_tf.tasks.ner import task as ner
+from bert_tf.tasks.rows import Results, Row
 from bert_tf.training import progress
 from research import bilstm
 from research.features import config as config_lib
@@ -107,7 +108,7 @@ def word_vectors(
 
 def write_records(
   path: str,
-  rows: Sequence[base.Row],
+  rows: Sequence[Row],
   labels: Sequence[str],
   vectors: Iterable[np.ndarray],
 ) -> input_pipeline.RecordFiles:
@@ -120,7 +121,7 @@ def write_records(
     vectors: float16 [L, D] for every word in order.
   """
   ids, words = {label: i for i, label in enumerate(labels)}, iter(vectors)
-  with records.open_records([path]) as writer:
+  with records.open_writer([path]) as writer:
     for row in rows:
       num_words = len(row["words"])
       tags = row.get("label") or [labels[0]] * num_words
@@ -245,7 +246,7 @@ class FeaturesTask(ner.NerTask):
   noun = "training sentences"
   counts_windows = False
 
-  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the words of each sentence, whose record `encode` writes."""
     for inputs in super().preprocess(rows):
       places, _ = inputs.state
@@ -296,7 +297,7 @@ def build_model(
   )
 
 
-def run(config: config_lib.FeaturesConfig) -> base.Results | None:
+def run(config: config_lib.FeaturesConfig) -> Results | None:
   """Trains, evaluates and predicts as configured; see fine_tuning.run."""
   if not config.train.init_checkpoint:
     raise ValueError(

@@ -109,5 +109,5 @@ class ReproductionConfig:
   @property
   def data_folders(self) -> list[str]:
     """The folders that may have the data: `data`, and that of the downloads."""
-    downloads = os.path.join(cache.home(), "data")
+    downloads = os.path.join(cache.find_home(), "data")
     return [self.data, downloads] if self.data else [downloads]

@@ -335,7 +335,9 @@ def draw(path: str, best: Cells) -> None:
   """Draws a panel per model: a row per task, with its published figures."""
   models = list(dict.fromkeys(model for model, _ in best))
   num_rows = 1 + max(list(m for m, _ in best).count(model) for model in models)
-  with style.picture(path, len(models), 1200, 110 + 34 * num_rows) as panels:
+  with style.open_picture(
+    path, len(models), 1200, 110 + 34 * num_rows
+  ) as panels:
     for axis, model in zip(panels, models):
       drawn = [
         (task, cell.task.metric, cell.values(cell.task.metric))

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from absl import logging
 
 from bert_tf import model_config
-from bert_tf.files import errors, lock, paths
+from bert_tf.files import lock, messages, paths
 from bert_tf.hub import catalog
 from bert_tf.model_folder import weights
 from bert_tf.model_folder.folder import ModelFolder
@@ -165,7 +165,7 @@ class Worker:
     """
     names = {folder: "OUT", self.config.output_dir: "OUT"}
     names |= dict.fromkeys(self.config.data_folders, "DATA")
-    if not catalog.find(self.model.path):
+    if not catalog.find_source(self.model.path):
       names[self.model.path] = "MODEL"
     # The user may give a folder with a slash at its end.
     names = {path.rstrip("/"): name for path, name in names.items()}
@@ -222,7 +222,7 @@ def run(
     report.write(config)
   if failed:
     raise ValueError(
-      f"{errors.join_names(failed, 5)} failed. Their logs are in "
+      f"{messages.join_names(failed, 5)} failed. Their logs are in "
       f"{os.path.join(config.output_dir, 'logs')}; the same command retries."
     )
 
@@ -241,7 +241,7 @@ def open_model(config: config_lib.ReproductionConfig) -> Model:
 
 def name_model(path: str) -> str:
   """Returns the model's name in rows and report."""
-  source = catalog.find(path)
+  source = catalog.find_source(path)
   return source.name if source else os.path.basename(os.path.abspath(path))
 
 
@@ -321,7 +321,7 @@ def run_command(words: Sequence[str], log: str) -> str | None:
   lines = [line for line in text.splitlines() if line.strip()]
   named = [line for line in lines if re.search(r"\berror: |Error: ", line)]
   line = (named or lines or ["no output"])[-1]
-  return f"exit status {status}: {errors.shorten(line, 500)}"
+  return f"exit status {status}: {messages.shorten(line, 500)}"
 
 
 def read_results(folder: str) -> dict[str, float]:

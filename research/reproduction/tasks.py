@@ -8,7 +8,6 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 
 from bert_tf.files import paths
-from bert_tf.hub import catalog
 from research.features import config as features_config
 
 # The languages of XNLI that have published results.
@@ -187,9 +186,12 @@ def find_diagnostics(data_folders: Sequence[str]) -> str | None:
 
 def describe_missing(data_set: str) -> str:
   """Returns how to get a data set, as the end of a message."""
-  if data_set in catalog.LICENSED:
-    directions = catalog.LICENSED[data_set]
-    return f"{directions} Put the files into the folder conll2003 in `data`"
+  if data_set == "CoNLL-2003":
+    return (
+      "Its texts, the Reuters corpus, need a licence: see "
+      "https://www.clips.uantwerpen.be/conll2003/ner/. Put the files into the "
+      "folder conll2003 in `data`"
+    )
   if data_set == "TriviaQA":
     return (
       "python -m research.reproduction.triviaqa makes triviaqa-train.json; put "

@@ -20,7 +20,7 @@ from typing import Any
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
-from bert_tf.files import atomic, json_files, paths
+from bert_tf.files import atomic, json_files, text_lines
 
 # The footnote does not say what a token is. Here, a token is a word or a
 # punctuation mark, as BERT's basic tokenizer splits them.
@@ -81,7 +81,7 @@ def convert(
         counts["without file"] += 1
         continue
       if file not in contexts:
-        text = paths.read_text(os.path.join(config.evidence, file))
+        text = text_lines.read_text(os.path.join(config.evidence, file))
         contexts[file] = cut(text, _NUM_TOKENS)
       answer = find_answer(contexts[file], aliases)
       if not answer:

@@ -32,7 +32,7 @@ def write_rows(folder, num_pages=40):
 
 
 def read(*paths):
-  return list(corpus.documents(list(map(str, paths))))
+  return list(corpus.read_documents(list(map(str, paths))))
 
 
 def test_both_sides_of_lines(tmp_path, run_script):
@@ -54,19 +54,17 @@ def test_both_sides_of_lines(tmp_path, run_script):
   assert "Wrote train.txt, eval.txt.gz" in result.stderr
 
 
-def test_rows_become_shards_and_a_report(tmp_path, run_script):
+def test_rows_become_a_corpus_and_a_report(tmp_path, run_script):
   write_rows(tmp_path)
   result = run_script(
     "build-corpus",
     "--input_file=rows.jsonl.gz",
     "--output_file=out/wiki.txt.gz",
-    "--num_shards=2",
     "--num_workers=2",
     cwd=tmp_path,
   )
   assert result.returncode == 0, result.stderr
-  files = [tmp_path / "out" / f"wiki.txt-0000{i}-of-00002.gz" for i in range(2)]
-  assert read(*files) == [
+  assert read(tmp_path / "out/wiki.txt.gz") == [
     ["The old boat was at sea.", f"It was night, no. {n}.", "A storm!"]
     for n in range(40)
     if n != 7
@@ -82,7 +80,7 @@ def test_rows_become_shards_and_a_report(tmp_path, run_script):
   ):
     assert re.search(rf"\d\d {line}\n", result.stderr), result.stderr
   assert sorted(os.listdir(tmp_path / "out")) == [
-    *(file.name for file in files),
+    "wiki.txt.gz",
     "wiki.txt.gz.report.json",
   ]
 
@@ -93,7 +91,7 @@ FAULTS = {
   "--input_file=a.parquet": "a.parquet has no column 'text' (--text_column). "
   "Its columns: id, body.",
   "--input_file=in.txt --language=xx": "--language=xx",
-  "--input_file=in.txt --num_shards=0": "--num_shards=0",
+  "--input_file=in.txt --eval_fraction=2": "--eval_fraction=2",
 }
 
 
@@ -116,35 +114,3 @@ def test_a_mistake_prints_a_line_and_writes_nothing(
   assert line.startswith("bert-tf build-corpus: error: ")
   assert FAULTS[flags] in line
   assert sorted(os.listdir(tmp_path)) == before
-
-
-def records(folder, run_script, *flags):
-  result = run_script(
-    "create_pretraining_data.py",
-    f"--vocab_file={VOCAB}",
-    "--output_file=out/data",
-    "--max_seq_length=32",
-    "--max_predictions_per_seq=5",
-    "--dupe_factor=1",
-    *flags,
-    cwd=folder,
-  )
-  assert result.returncode == 0, result.stderr
-  content = (folder / "out" / "data").read_bytes()
-  return content, sorted(os.listdir(folder / "out"))
-
-
-def test_pretraining_data_can_be_created_from_rows(tmp_path, run_script):
-  write_rows(tmp_path)
-  direct, files = records(tmp_path, run_script, "--input_file=rows.jsonl.gz")
-  assert files == [".data.settings.json", "data"]
-  flags = ("--input_file=rows.jsonl.gz", "--output_file=wiki.txt")
-  result = run_script("build-corpus", *flags, cwd=tmp_path)
-  assert result.returncode == 0, result.stderr
-  assert records(tmp_path, run_script, "--input_file=wiki.txt")[0] == direct
-  # Text that is not one sentence a line needs --input_format.
-  text = "\n\n".join(" ".join(lines) for lines in read(tmp_path / "wiki.txt"))
-  (tmp_path / "text.txt").write_text(text)
-  flags = ("--input_file=text.txt", "--input_format=text")
-  assert records(tmp_path, run_script, *flags)[0] == direct
-  assert records(tmp_path, run_script, "--input_file=text.txt")[0] != direct

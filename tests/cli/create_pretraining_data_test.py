@@ -11,8 +11,8 @@ import time
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, pretraining_shards
+from bert_tf.data.config import PretrainingDataConfig
 
 ROOT = pathlib.Path(__file__).parents[2]
 HAND_MADE = ROOT / "tests" / "golden" / "pretraining"
@@ -54,7 +54,7 @@ def text(tmp_path):
 
 @pytest.fixture
 def config():
-  return data_config.PretrainingDataConfig(
+  return PretrainingDataConfig(
     vocab_file=str(HAND_MADE / "vocab.txt"), max_seq_length=32, dupe_factor=2
   )
 
@@ -124,9 +124,11 @@ def test_text_vocabulary_and_data_may_be_on_remote_storage(
 
 def test_the_seed_of_a_shard_is_a_recorded_hash():
   # printf '12345/0' | sha256sum, and so on; the first sixteen digits.
-  assert pretraining_shards.shard_seed(12345, 0, 1) == 12345
-  assert pretraining_shards.shard_seed(12345, 0, 2) == 0x972F0D33477166FC
-  assert pretraining_shards.shard_seed(12345, 63, 64) == 0x5BB9EB98A9FDA816
+  assert pretraining_shards.derive_shard_seed(12345, 0, 1) == 12345
+  assert pretraining_shards.derive_shard_seed(12345, 0, 2) == 0x972F0D33477166FC
+  assert (
+    pretraining_shards.derive_shard_seed(12345, 63, 64) == 0x5BB9EB98A9FDA816
+  )
 
 
 def test_resume_builds_only_missing_shards(text, config, tmp_path):
@@ -141,12 +143,12 @@ def test_resume_builds_only_missing_shards(text, config, tmp_path):
   result = contents(out)
   lost = out / "data-00002-of-00004"
   lost.unlink()
-  left = out / ".data-00002-of-00004.tmp-1"
+  left = out / ".data-00002-of-00004.tmp-bert_tf-1"
   left.write_bytes(b"half")
   existing = out / "data-00001-of-00004"
   existing.write_bytes(b"kept, not built again")
   # Left by a process that was killed just after it renamed the shard.
-  (out / ".data-00001-of-00004.tmp-1").mkdir()
+  (out / ".data-00001-of-00004.tmp-bert_tf-1").mkdir()
   summary = create(resume=True)
   assert existing.read_bytes() == b"kept, not built again"
   assert lost.read_bytes() == result[lost.name]
@@ -239,7 +241,7 @@ def test_a_killed_run_resumes_with_its_settings_only(
   assert pretraining_shards.read_case([output]).do_lower_case is True
 
 
-ADVICE = "--input_format=text"
+ADVICE = "build-corpus"
 
 
 def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
@@ -271,6 +273,21 @@ def test_a_text_that_the_vocabulary_lacks_is_counted_and_warned_about(
   assert counts.num_pieces == num_pieces  # A word is one [UNK].
   assert 0.5 < counts.num_unknown / num_pieces < 1
   assert "are [UNK]" in caplog.text
+
+
+def test_a_text_that_the_vocabulary_lacks_is_warned_about_before_the_work(
+  config, tmp_path, caplog
+):
+  text = tmp_path / "text.txt"
+  text.write_text("день и ночь на море\n" * 5)
+
+  def build(config, tasks):
+    assert "are [UNK]" in caplog.text
+    raise KeyboardInterrupt
+
+  with pytest.raises(KeyboardInterrupt):
+    output = str(tmp_path / "data")
+    pretraining_shards.create(config, [str(text)], output, build=build)
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,7 @@
 
 import pytest
 
-from bert_tf.cli import (
-  build_corpus,
-  config_flags,
-  convert_checkpoint,
-  create_pretraining_data,
-  extend_vocab,
-  extract_features,
-)
 from bert_tf.files import atomic
-from bert_tf.pipeline import config as pipeline_config
-from bert_tf.training import config as training_config
 
 # The inputs are missing or empty, so only a check before reading names the
 # output.
@@ -63,22 +53,3 @@ def test_a_folder_without_permission_is_refused_with_the_reason(monkeypatch):
   monkeypatch.setattr(atomic.tempfile, "TemporaryFile", refuse)
   with pytest.raises(OSError, match="/new/run: /: Permission denied"):
     atomic.check_writable("/new/run", "output_dir", True)
-
-
-@pytest.mark.parametrize(
-  "config",
-  [
-    build_corpus.CorpusConfig,
-    convert_checkpoint.ConversionConfig,
-    create_pretraining_data.CommandConfig,
-    extend_vocab.ExtensionConfig,
-    extract_features.CommandConfig,
-    pipeline_config.PipelineConfig,
-    training_config.TrainConfig,
-  ],
-)
-def test_all_output_settings_are_checked(config):
-  names = ("output_file", "output_dir", "output_checkpoint", "eval_output")
-  for field, setting, _ in config_flags._settings(config):
-    if field.name.startswith(names):
-      assert setting.writes, field.name

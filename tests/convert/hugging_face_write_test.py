@@ -113,7 +113,7 @@ def test_the_same_model_is_written_again(tmp_path):
   weights = (folder / "model.safetensors").read_bytes()
   (folder / "model.safetensors").write_bytes(weights[:100])
   # A killed process leaves its hidden folders.
-  (folder / ".model.safetensors.tmp-1").mkdir()
+  (folder / ".model.safetensors.tmp-bert_tf-1").mkdir()
   to_hf(tmp_path, "encoder")
   assert not list(folder.glob(".*"))
   assert (folder / "model.safetensors").read_bytes() == weights

@@ -2,8 +2,6 @@
 
 import bz2
 import gzip
-import importlib.metadata
-import importlib.util
 import json
 import os
 import pathlib
@@ -17,6 +15,7 @@ from bert_tf.corpora import (
   sources,
   text_config,
 )
+from bert_tf.files import paths
 
 WORDS = "the old boat storm sea was here there night wind wave".split()
 
@@ -52,7 +51,7 @@ def create(text, output_file, outputs=(), num_workers=1, resume=False, **texts):
   config = text_config.TextConfig(**texts)
   output = text_config.Output(output_file=str(output_file), **dict(outputs))
   inputs = sources.find_files(str(text), config, text_config.TEXT)
-  return corpus_build.create(config, inputs, output, num_workers, resume)
+  return corpus_build.build_corpus(config, inputs, output, num_workers, resume)
 
 
 def contents(folder):
@@ -64,7 +63,7 @@ def contents(folder):
 
 
 def read(*paths):
-  return list(corpus.documents(list(map(str, paths))))
+  return list(corpus.read_documents(list(map(str, paths))))
 
 
 def test_each_sentence_is_a_line_and_documents_stay_apart(
@@ -82,45 +81,32 @@ def test_each_sentence_is_a_line_and_documents_stay_apart(
   }
   report = json.loads((tmp_path / "out" / "a.txt.report.json").read_text())
   assert report["counts"] == counts
-  assert report["input_file"] == [["text.txt", "text", os.path.getsize(text)]]
+  assert report["input_file"] == [["text.txt", "text", paths.sha256(text)]]
   assert sorted(os.listdir(tmp_path / "out")) == ["a.txt", "a.txt.report.json"]
 
 
-SHARDS = {"num_shards": 3, "eval_fraction": 0.3}
+def split_output(folder, suffix=""):
+  """Returns arguments of `create` for a corpus with a held-out file."""
+  eval_file = str(folder / f"eval.txt{suffix}")
+  outputs = {"eval_fraction": 0.3, "eval_output_file": eval_file}
+  return folder / f"a.txt{suffix}", outputs
 
 
-def split_output(folder):
-  """Returns arguments of `create` for three shards and a held-out file."""
-  outputs = {**SHARDS, "eval_output_file": str(folder / "eval.txt")}
-  return folder / "a.txt", outputs
-
-
-def test_shards_and_held_out_documents_are_all_documents(
-  text, documents, tmp_path, small_groups
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
+def test_both_splits_hold_all_documents_and_may_be_compressed(
+  suffix, text, documents, tmp_path, small_groups
 ):
-  counts = create(text, *split_output(tmp_path / "out"))
-  names = [f"a.txt-0000{i}-of-00003" for i in range(3)]
-  files = [tmp_path / "out" / name for name in names]
-  held_out = read(tmp_path / "out" / "eval.txt")
-  assert sorted(read(*files) + held_out) == sorted(documents)
-  assert len(held_out) == counts["eval_documents"] > 5
-  assert read(*files) == [d for d in documents if d not in held_out]
-  sizes = [file.stat().st_size for file in files]
-  assert max(sizes) < 1.3 * min(sizes)
-
-
-@pytest.mark.parametrize("suffix", [".gz", ".bz2"])
-def test_the_suffix_decides_on_compression(suffix, text, documents, tmp_path):
-  output = {"eval_output_file": f"{tmp_path}/eval.txt{suffix}", "num_shards": 2}
-  create(text, tmp_path / f"a.txt{suffix}", output)
-  names = [*(f"a.txt-0000{i}-of-00002" for i in range(2)), "eval.txt"]
-  opener = {".gz": gzip.open, ".bz2": bz2.open}[suffix]
-  written = []
-  for name in names:
+  counts = create(text, *split_output(tmp_path, suffix))
+  opener = {"": open, ".gz": gzip.open, ".bz2": bz2.open}[suffix]
+  splits = []
+  for name in ("a.txt", "eval.txt"):
     with opener(tmp_path / f"{name}{suffix}", "rt") as reader:
       parts = reader.read().removesuffix("\n\n").split("\n\n")
-      written += [part.split("\n") for part in parts]
-  assert sorted(written) == sorted(documents)
+    splits.append([part.split("\n") for part in parts])
+  train, held_out = splits
+  assert sorted(train + held_out) == sorted(documents)
+  assert len(held_out) == counts["eval_documents"] > 5
+  assert train == [d for d in documents if d not in held_out]
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
@@ -162,10 +148,8 @@ def test_a_complete_corpus_is_kept_and_another_is_refused(
 ):
   target = split_output(tmp_path / "out")
   counts = create(text, *target)
-  # Also after an upgrade of a package.
-  monkeypatch.setattr(importlib.metadata, "version", lambda name: "99")
   with monkeypatch.context() as patched:
-    patched.setattr(sources, "read", None)
+    patched.setattr(sources, "read_documents", None)
     assert create(text, *target, resume=True) == counts
     with pytest.raises(ValueError, match="`language`"):
       create(text, *target, resume=True, language="de")
@@ -181,14 +165,10 @@ def test_a_complete_corpus_is_kept_and_another_is_refused(
 
 
 def test_an_interrupted_run_leaves_no_output(text, tmp_path, monkeypatch):
-  old = tmp_path / "out" / "a.txt-00002-of-00003"
-  old.parent.mkdir()
-  old.write_text("of another corpus\n\n")
-
   def fail(*arguments):
     raise OSError("no space left")
 
-  monkeypatch.setattr(corpus, "shard_documents", fail)
+  monkeypatch.setattr(corpus, "is_held_out", fail)
   with pytest.raises(OSError, match="no space"):
     create(text, *split_output(tmp_path / "out"))
   assert not os.listdir(tmp_path / "out")
@@ -221,8 +201,7 @@ def test_a_faulty_input_leaves_the_old_corpus(text, tmp_path):
   ("name", "outputs", "message"),
   [
     ("in/text.txt", {}, "in/text.txt .*input"),
-    ("a.txt", {"num_shards": 0}, "num_shards 0 "),
-    ("a.txt", {"num_shards": 99}, "num_shards 99 .* 60 "),
+    ("a.txt", {"eval_fraction": 1.5}, "eval_fraction 1.5 "),
   ],
 )
 def test_impossible_outputs_are_refused(name, outputs, message, text, tmp_path):
@@ -231,17 +210,7 @@ def test_impossible_outputs_are_refused(name, outputs, message, text, tmp_path):
   assert contents(tmp_path).keys() == {"in/text.txt"}
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
-def test_lines_are_used_directly_and_other_formats_are_built(name, tmp_path):
-  (tmp_path / "a.txt").write_text("A boat.\n\nIt was. It is.\n")
-  write_rows(tmp_path / "a.jsonl", ["A boat.", "It was. It is."])
-  config = text_config.TextConfig()
-  path = str(tmp_path / name)
-  inputs = sources.find_files(path, config, text_config.LINES)
-  target = str(tmp_path / "out" / "data")
-  with corpus_build.as_lines(config, inputs, target) as (lines_file,):
-    is_used_directly = name == "a.txt"
-    assert (lines_file == path) == is_used_directly
-    last = ["It was. It is."] if is_used_directly else ["It was.", "It is."]
-    assert read(lines_file) == [["A boat."], last]
-  assert contents(tmp_path).keys() == {"a.txt", "a.jsonl"}
+def test_another_format_than_lines_is_refused_with_advice(tmp_path):
+  path = write_rows(tmp_path / "a.jsonl", ["A boat.", "It was."])
+  with pytest.raises(ValueError, match="a.jsonl .* jsonl; .* build-corpus"):
+    sources.find_lines(str(path))

@@ -85,9 +85,9 @@ def test_lines_are_those_of_tensorflows_readline(tmp_path):
   assert expected == ["foobar é\n", "\n", " ab \n", "c"]
   assert list(text_lines.read_lines(path)) == [x.rstrip("\n") for x in expected]
   documents = [["foobar é"], ["ab", "c"]]
-  assert list(corpus.documents([path])) == documents
+  assert list(corpus.read_documents([path])) == documents
   [shard] = corpus.plan_shards([path], 1)
-  assert list(corpus.shard_documents(shard)) == documents
+  assert list(corpus.read_shard(shard)) == documents
 
 
 # --- Shards ---
@@ -110,10 +110,10 @@ def test_shards_hold_all_documents_in_order(tmp_path):
       for n, suffix in enumerate(rng.choices(["", ".gz"], [4, 1], k=3))
     ]
     expected = brute_force_documents(paths)
-    assert list(corpus.documents(paths)) == expected
+    assert list(corpus.read_documents(paths)) == expected
     for num_shards in range(1, len(expected) + 1):
       shards = corpus.plan_shards(paths, num_shards)
-      pieces = [list(corpus.shard_documents(shard)) for shard in shards]
+      pieces = [list(corpus.read_shard(shard)) for shard in shards]
       assert sum(pieces, []) == expected
       assert [len(piece) for piece in pieces] == [
         shard.num_documents for shard in shards
@@ -148,7 +148,7 @@ def test_a_shard_reads_only_its_own_bytes(tmp_path):
   data = (tmp_path / "a").read_bytes()
   # Make the bytes outside the shard invalid.
   (tmp_path / "a").write_bytes(b"\xff" * 7 + data[7:15] + b"\xff" * 6)
-  assert list(corpus.shard_documents(shard)) == [["second"]]
+  assert list(corpus.read_shard(shard)) == [["second"]]
 
 
 # --- Remote files ---
@@ -176,9 +176,9 @@ def test_remote_and_local_text_have_the_same_documents(
   local_path = write(tmp_path / f"a{suffix}", text)
   path = remote(f"a{suffix}", (tmp_path / f"a{suffix}").read_bytes())
   expected = brute_force_documents([local_path])
-  assert list(corpus.documents([path])) == expected
+  assert list(corpus.read_documents([path])) == expected
   shards = corpus.plan_shards([path], 5)
-  read = [list(corpus.shard_documents(shard)) for shard in reversed(shards)]
+  read = [list(corpus.read_shard(shard)) for shard in reversed(shards)]
   assert sum(reversed(read), []) == expected
 
 
@@ -237,7 +237,7 @@ x = [y for y in z]
 
 
 def test_only_the_prose_of_a_docstring_is_used():
-  assert list(pydoc_corpus.sentences(DOCSTRING)) == [
+  assert list(pydoc_corpus.find_sentences(DOCSTRING)) == [
     "Fit the model to data, e.g. to counts.",
     "It returns the model itself!",
     "The points at which the numpy.interp function is evaluated.",
@@ -269,7 +269,7 @@ def test_a_module_is_a_document_and_small_modules_join_the_next(
 ):
   paths = {"stdlib": str(tmp_path / "empty")}
   monkeypatch.setattr(pydoc_corpus.sysconfig, "get_paths", lambda: paths)
-  documents = list(pydoc_corpus.documents([package]))
+  documents = list(pydoc_corpus.read_documents([package]))
   numbers = [
     re.findall(r"\bThe (\d+) sentence of", " ".join(d)) for d in documents
   ]
@@ -316,4 +316,4 @@ def test_pydoc_is_long_prose_without_duplicates_and_reproducible():
 @pytest.mark.parametrize("name", ["no_such_package", "os.path", "ast", "a b"])
 def test_a_package_that_is_not_installed_is_named(name):
   with pytest.raises(ValueError, match=f"pydoc_packages: {name} "):
-    list(pydoc_corpus.documents([name]))
+    list(pydoc_corpus.read_documents([name]))

@@ -337,7 +337,7 @@ def test_any_step_of_grouped_batches_is_reached_directly(tmp_path, steps_done):
   ],
 )
 def test_widths_are_few_and_multiples_of_8(max_seq_length, expected):
-  assert padding.widths(max_seq_length) == expected
+  assert padding.list_widths(max_seq_length) == expected
 
 
 @pytest.mark.parametrize(

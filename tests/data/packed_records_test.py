@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import config as data_config
 from bert_tf.data import masking, packing, pretraining_shards
+from bert_tf.data.config import PretrainingDataConfig
 from tests.support import checkout
 
 VOCAB_FILE = str(checkout.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
@@ -43,7 +43,7 @@ def test_the_longest_instance_goes_to_the_fullest_row_with_room(
 
 def create(folder, name, text, length, **settings):
   """Writes the records of a text; returns the summary."""
-  config = data_config.PretrainingDataConfig(
+  config = PretrainingDataConfig(
     **{
       "vocab_file": VOCAB_FILE,
       "max_seq_length": length,
@@ -111,8 +111,7 @@ def test_packed_records_hold_the_instances_of_unpacked_ones(tmp_path, mask):
   assert packed.counts.num_instances == plain.counts.num_records
   assert len(records) < 0.8 * plain.counts.num_records
   tokens = sum(sum(record["input_mask"]) for record in records)
-  padding = f"{1 - tokens / (32 * len(records)):.1%} of all positions"
-  assert padding in "\n".join(packed.lines())
+  assert packed.counts.num_tokens == tokens
 
 
 def test_a_row_has_room_for_all_masked_positions():

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_beam, pretraining_shards
+from bert_tf.data.config import PretrainingDataConfig
 
 ROOT = pathlib.Path(__file__).parents[2]
 VOCAB = ROOT / "tests" / "golden" / "pretraining" / "vocab.txt"
@@ -37,7 +37,7 @@ def text(tmp_path):
 
 @pytest.fixture
 def config():
-  return data_config.PretrainingDataConfig(
+  return PretrainingDataConfig(
     vocab_file=str(VOCAB), max_seq_length=32, dupe_factor=2
   )
 

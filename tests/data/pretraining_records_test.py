@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, tokenization
-from bert_tf.data import config as data_config
 from bert_tf.data import (
   dynamic_masking,
   input_pipeline,
@@ -16,6 +15,7 @@ from bert_tf.data import (
   pretraining_records,
   pretraining_shards,
 )
+from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from tests.support import checkout, scale_run
@@ -56,7 +56,7 @@ def data(tmp_path_factory):
   }
   for number, (name, (mask, pack_sequences)) in enumerate(formats.items()):
     write_text(folder / "text", number)
-    config = data_config.PretrainingDataConfig(
+    config = PretrainingDataConfig(
       vocab_file=VOCAB_FILE,
       max_seq_length=LENGTH,
       dupe_factor=1,

@@ -13,7 +13,7 @@ def read_records(path, compression=""):
 
 def test_records_go_round_robin_over_the_files(tmp_path):
   paths = [str(tmp_path / "new_folder" / name) for name in ("a", "b", "c")]
-  with records.open_records(paths) as writer:
+  with records.open_writer(paths) as writer:
     for i in range(7):
       writer.write(b"%d" % i)
   assert read_records(paths[0]) == [b"0", b"3", b"6"]
@@ -24,7 +24,7 @@ def test_records_go_round_robin_over_the_files(tmp_path):
 
 def test_a_file_ending_in_gz_is_compressed(tmp_path):
   path = tmp_path / "a.gz"
-  with records.open_records([str(path)]) as writer:
+  with records.open_writer([str(path)]) as writer:
     writer.write(b"record")
   assert b"record" in gzip.decompress(path.read_bytes())
   assert read_records(path, "GZIP") == [b"record"]

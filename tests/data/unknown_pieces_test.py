@@ -1,4 +1,4 @@
-"""A vocabulary that does not fit the texts is warned of and described."""
+"""A vocabulary that does not fit the texts is warned of and shown."""
 
 import pytest
 
@@ -41,27 +41,13 @@ def test_special_tokens_are_no_word_pieces(tmp_path):
   assert (counts.num_pieces, counts.num_unknown) == (4, 2)
 
 
-@pytest.mark.parametrize(
-  ("tokens", "parts"),
-  [
-    (WORDS, ("cased WordPiece", "LATIN")),
-    ("hotel ##s in", ("lower-cased WordPiece", "LATIN")),
-    ("привет ##ов мир", ("lower-cased WordPiece", "CYRILLIC")),
-    (
-      "的 是 不 ##是 了 在 人 有 我 他 这 个 们 中 来 上 大",
-      ("WordPiece", "CJK"),
-    ),
-    ("\u2581the \u2581of s ing \u2581and", ("SentencePiece", "LATIN")),
-    ("Ġthe Ġof s ing Ġand", (" BPE", "LATIN")),
-    ("the</w> of</w> s ing", (" BPE", "LATIN")),
-    ("the of and", ("whole words", "LATIN")),
-    ("1 2 !", ("no letters",)),
-  ],
-)
-def test_the_warning_describes_the_vocabulary(tmp_path, caplog, tokens, parts):
+@pytest.mark.parametrize("num_words", [1, 5, 1000])
+def test_the_warning_shows_tokens_of_the_vocabulary(
+  tmp_path, caplog, num_words
+):
+  tokens = " ".join(f"##{i}ов" for i in range(num_words))
   make_counts(tmp_path, tokens).add(50, 50)
-  for part in parts:
-    assert part in caplog.text
+  assert 1 <= caplog.text.count("ов") <= 5
 
 
 @pytest.mark.parametrize(

@@ -65,15 +65,15 @@ def test_reserved_tokens_have_the_released_ids(unpacked):
 
 @pytest.mark.parametrize("vocab_size", [250, 1000, 2000])
 def test_the_size_is_exact_and_entries_are_unique(word_counts, vocab_size):
-  tokens = vocabulary.learn(word_counts, vocab_size)
+  tokens = vocabulary.learn_tokens(word_counts, vocab_size)
   assert len(tokens) == len(set(tokens)) == vocab_size
   assert tokens[:104] == vocabulary.reserved_tokens(99)
 
 
 def test_every_training_word_is_known_and_frequent_ones_are_whole(word_counts):
-  tokens = vocabulary.learn(word_counts, 1000)
+  tokens = vocabulary.learn_tokens(word_counts, 1000)
   vocab = {token: index for index, token in enumerate(tokens)}
-  assert vocabulary.coverage(vocab, word_counts).num_unknown == 0
+  assert vocabulary.measure_coverage(vocab, word_counts).num_unknown == 0
   wordpiece = tokenization.WordpieceTokenizer(vocab)
   for word, _ in word_counts.most_common(100):
     assert wordpiece.tokenize(word) == [word]
@@ -81,27 +81,27 @@ def test_every_training_word_is_known_and_frequent_ones_are_whole(word_counts):
 
 def test_coverage_counts_words_unknowns_and_pieces():
   vocab = {"[UNK]": 0, "a": 1, "##b": 2}
-  coverage = vocabulary.coverage(vocab, {"abb": 2, "a": 5, "c": 3})
+  coverage = vocabulary.measure_coverage(vocab, {"abb": 2, "a": 5, "c": 3})
   # The most frequent piece is "a".
   assert coverage == vocabulary.Coverage(10, 3, 2 * 3 + 5 + 3, 2 + 5)
   assert coverage.unknown_fraction == 0.3
   assert coverage.pieces_per_word == 1.4
-  assert vocabulary.coverage(vocab, {}).pieces_per_word == 0
+  assert vocabulary.measure_coverage(vocab, {}).pieces_per_word == 0
 
 
 def test_an_impossible_size_is_refused_with_the_limit(word_counts):
   with pytest.raises(ValueError, match="empty"):
-    vocabulary.learn({}, 500)
+    vocabulary.learn_tokens({}, 500)
   with pytest.raises(ValueError, match="104 reserved tokens") as error:
-    vocabulary.learn(word_counts, 110)
+    vocabulary.learn_tokens(word_counts, 110)
   smallest = int(re.search(r"need (\d+)", str(error.value)).group(1))
-  assert len(vocabulary.learn(word_counts, smallest)) == smallest
+  assert len(vocabulary.learn_tokens(word_counts, smallest)) == smallest
   with pytest.raises(ValueError, match=f"{smallest - 1} is too small"):
-    vocabulary.learn(word_counts, smallest - 1)
+    vocabulary.learn_tokens(word_counts, smallest - 1)
   with pytest.raises(ValueError, match="1000000 is too large") as error:
-    vocabulary.learn(word_counts, 10**6)
+    vocabulary.learn_tokens(word_counts, 10**6)
   largest = int(re.search(r"(\d+) entries", str(error.value)).group(1))
-  assert len(vocabulary.learn(word_counts, largest)) == largest
+  assert len(vocabulary.learn_tokens(word_counts, largest)) == largest
 
 
 # --- The scripts ---

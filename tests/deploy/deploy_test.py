@@ -276,15 +276,12 @@ def test_the_network_policy_is_for_the_port_of_the_server():
   assert rule["ports"] == [{"port": port["containerPort"]}]
 
 
-def test_replicas_are_added_before_requests_are_refused():
+def test_autoscaling_is_of_the_deployment():
   deployment, _, _ = serving()
   [scaled] = load_all("kubernetes/autoscaling.yaml")
   spec = scaled["spec"]
   assert spec["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
   assert spec["minReplicaCount"] == deployment["spec"]["replicas"]
-  [trigger] = spec["triggers"]
-  limit = server_config.ServerConfig().max_queue_s
-  assert 0 < float(trigger["metadata"]["threshold"]) < limit
 
 
 METRIC = re.compile(r"\bbert_tf_(?!beam)[a-z_]+(?=[`{\[])|\bprocess_[a-z_]+")

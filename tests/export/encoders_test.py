@@ -95,7 +95,7 @@ def test_an_exported_encoder_knows_its_pooling(tmp_path):
     atol=1e-6,
   )
   other = configs.ModelConfig(init_checkpoint=str(path), pooling="cls")
-  assert export.build(other, with_text=False).info.settings.pooling == "cls"
+  assert export.build(other, with_text=False).files.settings.pooling == "cls"
 
 
 def write_modules(folder, kinds=("Transformer", "Pooling"), **pooling):
@@ -176,13 +176,15 @@ def write_sentence_encoder(folder):
 
 def test_an_encoder_follows_sentence_transformers_files(tmp_path):
   checkpoint = write_sentence_encoder(tmp_path)
-  info = export.build(config(init_checkpoint=checkpoint), with_text=False).info
+  info = export.build(
+    config(init_checkpoint=checkpoint), with_text=False
+  ).files.info
   made = info.settings
   assert (made.pooling, made.normalize, made.max_seq_length) == ("max", True, 5)
   # The user's settings take precedence.
   settings = {"pooling": "cls", "normalize": False, "max_seq_length": 7}
   other = config(init_checkpoint=checkpoint, **settings)
-  info = export.build(other, with_text=False).info
+  info = export.build(other, with_text=False).files.info
   assert settings.items() <= vars(info.settings).items()
 
 

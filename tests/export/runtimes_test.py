@@ -74,7 +74,8 @@ def make_saved_model(task, run, export_dir):
   settings = {"with_text": False}
   if task == "classification":
     shutil.copytree(GOLDEN / "tiny_classifier", run)
-    label_map = glue.get_task("MNLI").label_spec().label_map()
+    labels = [*glue.get_task("MNLI").labels]
+    label_map = {"task_name": "MNLI", "problem_type": task, "labels": labels}
     (run / "label_map.json").write_text(json.dumps(label_map))
     # It also has text functions, which are not converted.
     settings = {"vocab_file": str(tiny_models.TINY / "vocab.txt")}

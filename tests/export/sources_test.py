@@ -68,27 +68,27 @@ def test_a_cased_run_is_exported_as_cased(runs, tmp_path):
   info = dataclasses.replace(CLASSIFIER, settings=settings)
   folder = make_run(runs, info, tmp_path)
   built = build(folder, with_text=True)
-  assert built.info.settings.do_lower_case is False
+  assert built.files.settings.do_lower_case is False
   ids = built.files.tokenizer.tokenize_to_ids("The the")
   the = built.files.vocab["the"]
   assert ids[-1] == the and ids != [the, the]
   assert built.module.tokenizer.tokenize(["The the"]).to_list() == [ids]
-  assert build(folder, do_lower_case=True).info.settings.do_lower_case is True
+  assert build(folder, do_lower_case=True).files.settings.do_lower_case is True
 
 
 def test_without_run_json_the_vocabulary_decides_the_case(runs, tmp_path):
   folder = tmp_path / "run"
   shutil.copytree(runs / "squad", folder)
-  settings = build(str(folder)).info.settings
+  settings = build(str(folder)).files.settings
   assert settings.doc_stride == 61  # 128 positions - 64 - 3.
-  assert build(str(folder), doc_stride=9).info.settings.do_lower_case is True
+  assert build(str(folder), doc_stride=9).files.settings.do_lower_case is True
   with pytest.raises(ValueError, match="do_lower_case=False .*vocab.txt"):
     build(str(folder), doc_stride=9, do_lower_case=False)
   words = (folder / "vocab.txt").read_text().splitlines()
   cased = [w if w.startswith(("[", "##")) else w.title() for w in words]
   numbered = [f"{w}{i}" if w in cased[:i] else w for i, w in enumerate(cased)]
   (folder / "vocab.txt").write_text("\n".join(numbered) + "\n")
-  assert build(str(folder), doc_stride=9).info.settings.do_lower_case is False
+  assert build(str(folder), doc_stride=9).files.settings.do_lower_case is False
 
 
 def test_the_default_function_takes_what_the_run_was_trained_on(runs, tmp_path):
@@ -106,7 +106,7 @@ def test_a_model_has_the_settings_of_its_run_unless_the_user_gives_others(
   folder = make_run(runs, SQUAD, tmp_path)
   others = {"null_score_diff_threshold": 2.0, "max_seq_length": 64}
   for changes in ({}, others):
-    settings = build(folder, **changes).info.settings
+    settings = build(folder, **changes).files.settings
     expected = dataclasses.replace(SQUAD.settings, **changes)
     assert dataclasses.replace(settings, strip_accents=None) == expected
 

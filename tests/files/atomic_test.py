@@ -1,12 +1,13 @@
 """Files and folders are written completely or not at all."""
 
 import errno
+import fcntl
 import os
 
 import pytest
 import tensorflow as tf
 
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, paths, text_lines
 
 ROOTS = ("", "ram://atomic_test")
 
@@ -23,6 +24,10 @@ def write_folder(target, texts, **settings):
       os.makedirs(os.path.dirname(f"{unfinished}/{name}"), exist_ok=True)
       with open(f"{unfinished}/{name}", "w") as writer:
         writer.write(text)
+
+
+def refuse_lock(*unused):
+  raise OSError(errno.ENOLCK, "no locks")
 
 
 def test_text_lines_and_bytes_are_written(root):
@@ -44,7 +49,7 @@ def test_an_interrupted_write_changes_nothing(root, error):
           writer.write("new")
       raise error
   assert paths.list_folder(root) == ["a.gz"]
-  assert paths.read_text(f"{root}/a.gz") == "old\n"
+  assert text_lines.read_text(f"{root}/a.gz") == "old\n"
 
 
 def test_a_folder_that_is_not_empty_is_not_replaced(tmp_path):
@@ -59,10 +64,10 @@ def test_a_folder_can_replace_another(root):
   write_folder(f"{root}/out", {"b": "old", "sub/c": "old"})
   write_folder(f"{root}/out", {"b": "new", "sub/c": "new"}, replaces=True)
   assert paths.list_folder(root) == ["out"]
-  assert paths.read_text(f"{root}/out/b") == "new"
-  assert paths.read_text(f"{root}/out/sub/c") == "new"
+  assert text_lines.read_text(f"{root}/out/b") == "new"
+  assert text_lines.read_text(f"{root}/out/sub/c") == "new"
   write_folder(f"{root}/first", {"b": "new"}, replaces=True)
-  assert paths.read_text(f"{root}/first/b") == "new"
+  assert text_lines.read_text(f"{root}/first/b") == "new"
 
 
 def test_a_folder_that_cannot_be_replaced_stays(tmp_path, monkeypatch):
@@ -103,18 +108,34 @@ def test_a_file_cannot_replace_a_pipe_or_a_folder(tmp_path):
   assert sorted(os.listdir(tmp_path)) == ["folder", "pipe"]
 
 
-def test_leftovers_are_removed_on_request_only(tmp_path):
-  target = str(tmp_path / "a")
-  (tmp_path / ".a.tmp-1").mkdir()
+def test_a_writer_removes_what_killed_writers_of_its_target_left(tmp_path):
+  target, left = str(tmp_path / "a"), tmp_path / ".a.tmp-bert_tf-1"
+  left.mkdir()
+  (left / "a").write_text("half")
+  # Of another target, of another program.
+  others = [".b.tmp-bert_tf-1", ".a.tmp-1"]
+  for name in others:
+    (tmp_path / name).mkdir()
   with atomic.file(target) as unfinished:
+    assert not left.exists()
     # Another writer of the same target is not disturbed.
     atomic.write_lines(target, ["first"])
+    atomic.remove_unfinished(target)
     with open(unfinished, "w") as writer:
       writer.write("last")
-  assert sorted(os.listdir(tmp_path)) == [".a.tmp-1", "a"]
+  assert sorted(os.listdir(tmp_path)) == sorted([*others, "a"])
   assert (tmp_path / "a").read_text() == "last"
-  atomic.remove_unfinished(target)
-  assert os.listdir(tmp_path) == ["a"]
+
+
+def test_without_locks_leftovers_stay(tmp_path, monkeypatch):
+  monkeypatch.setattr(fcntl, "flock", refuse_lock)
+  (tmp_path / ".a.tmp-bert_tf-1").mkdir()
+  with atomic.file(str(tmp_path / "a")) as unfinished:
+    atomic.write_lines(str(tmp_path / "a"), ["first"])
+    with open(unfinished, "w") as writer:
+      writer.write("last")
+  assert sorted(os.listdir(tmp_path)) == [".a.tmp-bert_tf-1", "a"]
+  assert (tmp_path / "a").read_text() == "last"
 
 
 @pytest.mark.parametrize("writer", [tf.io.TFRecordWriter, open])

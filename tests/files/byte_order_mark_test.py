@@ -21,7 +21,7 @@ def rows(path):
 
 def shard_documents(path):
   [shard] = corpus.plan_shards([path], 1)
-  documents = list(corpus.shard_documents(shard))
+  documents = list(corpus.read_shard(shard))
   assert len(documents) == shard.num_documents
   return documents
 
@@ -65,6 +65,21 @@ def test_json_may_be_utf_16(tmp_path, kind, encoding):
   expected = read(str(path))
   path.write_bytes(content.encode(encoding))
   assert read(str(path)) == expected
+
+
+@pytest.mark.parametrize(
+  ("content", "form"),
+  [
+    (gzip.compress(b"a\n"), "gzip"),
+    (b"PK\x03\x04\n\xffxl/workbook.xml", "Excel"),
+    (b"PAR1\x15\xff", "Parquet"),
+  ],
+)
+def test_what_is_not_text_is_named(tmp_path, content, form):
+  path = tmp_path / "a.txt"
+  path.write_bytes(content)
+  with pytest.raises(ValueError, match=f"{path} .*{form}"):
+    list(text_lines.read_lines(str(path)))
 
 
 @pytest.mark.parametrize(

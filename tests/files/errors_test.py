@@ -1,17 +1,19 @@
 """Error messages for users."""
 
+import errno
+import os
 import pathlib
 import sys
 
 import pytest
 import tensorflow as tf
 
-from bert_tf.files import errors
+from bert_tf.files import errors, packages
 
 
 def missing_package():
   with pytest.raises(ImportError, match="drawing .*no_such") as caught:
-    with errors.needs_extra("drawing", extra="plots"):
+    with packages.needs_extra("drawing", extra="plots"):
       import no_such_package  # noqa: F401
   return str(caught.value)
 
@@ -25,9 +27,28 @@ def test_an_installed_wheel_names_the_packages_to_install(
   tmp_path, monkeypatch
 ):
   required = ["keras>=3", 'a>=1; extra == "plots"', 'b; extra == "hf"']
-  monkeypatch.setattr(errors, "_ROOT", tmp_path)
-  monkeypatch.setattr(errors.metadata, "requires", lambda name: required)
+  monkeypatch.setattr(packages, "_ROOT", tmp_path)
+  monkeypatch.setattr(packages.metadata, "requires", lambda name: required)
   assert missing_package().endswith("pip install 'a>=1'")
+
+
+@pytest.mark.parametrize(
+  ("error", "is_of_the_file"),
+  [
+    (RuntimeError("encrypted"), True),
+    (NotImplementedError(), True),
+    (KeyError("a"), True),
+    (OSError("not a gzip file"), True),
+    (FileNotFoundError(errno.ENOENT, "there is none", "/b"), False),
+    (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), False),
+    (MemoryError(), False),
+  ],
+)
+def test_what_a_library_raises_for_a_file_names_it(error, is_of_the_file):
+  with pytest.raises(type(error) if not is_of_the_file else ValueError) as seen:
+    with errors.reading("a/file"):
+      raise error
+  assert ("a/file" in str(seen.value)) == is_of_the_file
 
 
 _GRAPH = "Graph execution error:\n\nDetected at node a/b defined at:\n  File x"
@@ -69,7 +90,7 @@ def test_a_broken_tensorflow_text_is_told_with_one_that_works(
   monkeypatch.syspath_prepend(str(tmp_path))
   monkeypatch.delitem(sys.modules, "tensorflow_text", raising=False)
   with pytest.raises(ImportError) as error:
-    errors.import_tensorflow_text("serving texts")
+    packages.import_tensorflow_text("serving texts")
   message = str(error.value)
   assert "serving texts" in message and "undefined symbol" in message
   minor = ".".join(tf.__version__.split(".")[:2])

@@ -1,5 +1,7 @@
 """Only one process at a time writes a run in a folder."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -7,12 +9,22 @@ import sys
 import pytest
 
 from bert_tf.files import lock
+from tests.support import runs
 
 HOLD = (
   "import sys; from bert_tf.files import lock\n"
   "with lock.hold(sys.argv[1]):\n"
   "  print('held', flush=True); sys.stdin.read()"
 )
+
+
+def fail_with(name):
+  """Returns a replacement for flock that raises an OSError."""
+
+  def flock(*unused):
+    raise OSError(getattr(errno, name), name)
+
+  return flock
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
@@ -32,6 +44,21 @@ def test_a_second_process_is_refused_until_the_first_ends(tmp_path, is_killed):
   first.communicate()
   with lock.hold(folder):
     assert os.listdir(folder) == [lock.FILE]
+
+
+@pytest.mark.parametrize("error", ["ENOLCK", "EOPNOTSUPP"])
+def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch, error):
+  monkeypatch.setattr(fcntl, "flock", fail_with(error))
+  with runs.logged() as log, lock.hold(str(tmp_path)):
+    assert str(tmp_path) in log()
+
+
+def test_a_second_process_is_refused_without_flock(tmp_path, monkeypatch):
+  monkeypatch.setattr(fcntl, "flock", fail_with("ENOSYS"))
+  with lock.hold(str(tmp_path)):
+    with pytest.raises(lock.FolderInUseError):
+      with lock.hold(str(tmp_path)):
+        pass
 
 
 def test_folders_in_buckets_are_not_locked():

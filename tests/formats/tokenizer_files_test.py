@@ -63,12 +63,12 @@ def test_a_tokenizer_without_word_pieces_has_no_vocabulary(tmp_path, model):
 
 
 @pytest.mark.parametrize(
-  "vocab", [{"a": 0, "b": 2}, {"a": 0, "b": "1"}, {"a": 0, "b": -1}]
+  "vocab", [{"a": 0, "b": 2}, {"a": 0, "b": [1]}, {"a": 0, "b": -1}]
 )
 def test_ids_must_be_consecutive(tmp_path, vocab):
   path = tmp_path / "tokenizer.json"
   path.write_text(json.dumps({"model": {"type": "WordPiece", "vocab": vocab}}))
-  with pytest.raises(ValueError, match="tokenizer.json: .*id 1"):
+  with pytest.raises(ValueError, match=r"tokenizer.json: .*(id 1|b is \[1\])"):
     tokenization.load_vocab(str(path))
 
 

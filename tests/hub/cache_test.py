@@ -29,9 +29,9 @@ def test_a_downloaded_name_is_a_model(home):
   shutil.copytree(TINY, home / "models" / NAME)
   files = ModelFolder.open(NAME)
   assert files.folder == str(home / "models" / NAME)
-  assert files.needed_vocab() == str(home / "models" / NAME / "vocab.txt")
+  assert files.vocab_file == str(home / "models" / NAME / "vocab.txt")
   encoder = bert_tf.BertModel.from_pretrained(NAME.lower())
-  assert encoder.config.hidden_size == files.bert_config.hidden_size
+  assert encoder.config.hidden_size == files.config.hidden_size
   assert (
     bert_tf.load(NAME).bert_config.hidden_size == encoder.config.hidden_size
   )
@@ -60,9 +60,9 @@ def test_a_model_that_is_nowhere_names_the_command(home):
 def test_the_default_cache_is_in_the_cache_folder_of_the_user(monkeypatch):
   monkeypatch.delenv(cache.HOME_VARIABLE, raising=False)
   monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-  assert cache.home().endswith("bert_tf")
+  assert cache.find_home().endswith("bert_tf")
   monkeypatch.setenv(cache.HOME_VARIABLE, "~/models")
-  assert cache.home().endswith("/models") and "~" not in cache.home()
+  assert cache.find_home().endswith("/models") and "~" not in cache.find_home()
 
 
 def hub_files(repository, names):

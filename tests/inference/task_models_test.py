@@ -279,3 +279,15 @@ def test_an_unknown_setting_is_named(bert, tmp_path):
     new("Classifier", bert, tmp_path).fit(["a"], ["b"], epochs=1)
   with pytest.raises(TypeError, match="'do_lower_cas'"):
     new("QuestionAnswerer", bert, tmp_path, do_lower_cas=True)
+
+
+def test_scikit_learn_clones_and_cross_validates(bert, tmp_path):
+  model_selection = pytest.importorskip("sklearn.model_selection")
+  model = new("Classifier", bert, tmp_path / "run", **SETTINGS)
+  folds = model_selection.KFold(2)
+  labels = ["x", "y"] * 12
+  scores = model_selection.cross_val_score(model, TEXTS, labels, cv=folds)
+  assert scores.shape == (2,)
+  assert np.isfinite(scores).all()
+  assert len([*tmp_path.iterdir()]) == 2
+  assert model.set_params(max_seq_length=9).get_params()["max_seq_length"] == 9

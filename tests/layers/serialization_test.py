@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_tf import heads, modeling
+from bert_tf import heads, modeling, optimization
 from tests.support import short_products
 
 CONFIG = modeling.BertConfig(
@@ -72,6 +72,30 @@ def test_a_functional_model_around_bert_is_saved_and_loaded(tmp_path):
   assert loaded.get_layer("bert").config == CONFIG
   for array, other in zip(loaded.predict(FEATURES, verbose=0), expected):
     np.testing.assert_allclose(array, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+def test_a_loaded_model_trains_on_with_its_optimizer_and_frozen_layers(
+  name, tmp_path
+):
+  model = heads.ClassifierModel(CONFIG, 3)
+  model.bert.embeddings.trainable = False
+  model.compile(
+    optimization.create_optimizer(1e-2, 8, 1, name),
+    keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+  )
+  model.fit(FEATURES, np.array([0, 2]), batch_size=1, verbose=0)
+  model.save(tmp_path / "model.keras")
+  loaded = keras.saving.load_model(tmp_path / "model.keras")
+  assert loaded.optimizer.get_config() == model.optimizer.get_config()
+  assert int(loaded.optimizer.iterations) == 2
+  paths = [v.path for v in model.trainable_variables]
+  assert [v.path for v in loaded.trainable_variables] == paths
+  assert not any(path.startswith("bert/embeddings/") for path in paths)
+  for one in (model, loaded):
+    one.seed_generator.state.assign([7, 0])
+    one.fit(FEATURES, np.array([0, 2]), verbose=0, shuffle=False)
+  assert_equal(loaded.get_weights(), model.get_weights())
 
 
 @pytest.mark.parametrize(

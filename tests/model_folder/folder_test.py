@@ -270,10 +270,20 @@ def write_longer_vocabulary(folder, folders):
     writer.write("one more\n")
 
 
+def write_weights_of_keras(folder, _):
+  folder.mkdir()
+  (folder / "m.weights.h5").write_bytes(b"")
+
+
 BAD = {
   "an empty folder": (lambda f, _: f.mkdir(), "there is nothing"),
+  "weights of Keras": (
+    write_weights_of_keras,
+    "folder/m.weights.h5 with `bert-tf convert`",
+  ),
   "two models": (write_two, "several models: .*bert_model.ckpt, .*safetensors"),
-  "a zip": (lambda f, _: f.write_bytes(b"PK"), "is not a model"),
+  "a text": (lambda f, _: f.write_bytes(b"PK"), "is not a model"),
+  "a zip": (lambda f, _: f.write_bytes(b"PK\x03\x04"), "a zip archive"),
   "a config of Hugging Face": (
     write_config_of_hugging_face,
     "config.json is Hugging Face.* bert_config.json",

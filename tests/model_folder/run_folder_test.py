@@ -94,20 +94,22 @@ def test_training_removes_the_leftovers_of_killed_processes(
 ):
   left = []
   monkeypatch.setattr(
-    distribution, "barrier", lambda: left.extend(tmp_path.rglob("*.tmp-*"))
+    distribution,
+    "barrier",
+    lambda: left.extend(tmp_path.rglob("*.tmp-bert_tf-*")),
   )
   for folder in (tmp_path, tmp_path / "best"):
-    (folder / ".model.ckpt-3.tmp-1").mkdir(parents=True)
-    (folder / ".eval_results.txt.tmp-1").mkdir()
-    (folder / ".kept").mkdir()
+    (folder / ".model.ckpt-3.tmp-bert_tf-1").mkdir(parents=True)
+    (folder / ".eval_results.txt.tmp-bert_tf-1").mkdir()
+    (folder / ".of_a_user.tmp-1").mkdir()
   with run_folder.RunFolder(str(tmp_path), "ner").exclusive(False):
-    assert len(list(tmp_path.rglob("*.tmp-*"))) == 4
+    assert len(list(tmp_path.rglob("*.tmp-bert_tf-*"))) == 4
   left.clear()
   with run_folder.RunFolder(str(tmp_path), "ner").exclusive(True):
-    assert not list(tmp_path.rglob("*.tmp-*")) and not left
-  assert len(list(tmp_path.rglob(".kept"))) == 2
+    assert not list(tmp_path.rglob("*.tmp-bert_tf-*")) and not left
+  assert len(list(tmp_path.rglob(".of_a_user.tmp-1"))) == 2
   # Other workers write only after that.
-  (tmp_path / ".run.json.tmp-1").mkdir()
+  (tmp_path / ".run.json.tmp-bert_tf-1").mkdir()
   monkeypatch.setattr(distribution, "is_chief", lambda: False)
   with run_folder.RunFolder(str(tmp_path), "ner").exclusive(True):
     assert len(left) == 1
@@ -127,11 +129,11 @@ def test_only_a_training_leaves_its_records(tmp_path, is_training):
 
 
 def test_a_link_named_best_is_not_cleaned(tmp_path):
-  (tmp_path / "other" / ".a.tmp-1").mkdir(parents=True)
+  (tmp_path / "other" / ".a.tmp-bert_tf-1").mkdir(parents=True)
   (tmp_path / "run").mkdir()
   (tmp_path / "run" / "best").symlink_to(tmp_path / "other")
   with run_folder.RunFolder(str(tmp_path / "run"), "ner").exclusive(True):
-    assert (tmp_path / "other" / ".a.tmp-1").exists()
+    assert (tmp_path / "other" / ".a.tmp-bert_tf-1").exists()
 
 
 def _prepare(folder, info, config, vocab_file):

@@ -1,6 +1,5 @@
 """Pre-training from text that continues a given model."""
 
-import dataclasses
 import json
 
 import keras
@@ -13,8 +12,9 @@ from bert_tf.corpora import text_config
 from bert_tf.data import pretraining_shards
 from bert_tf.model_folder import run_info
 from bert_tf.model_folder.folder import ModelFolder
-from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import stages
+from bert_tf.pipeline.config import PipelineConfig
+from bert_tf.pipeline.model import choose_model
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from tests.support import run_infos, runs, tiny_models
@@ -35,7 +35,7 @@ def write_model(folder, seed=1, **run):
 def make_config(tmp_path, **changes):
   documents = [f"{SENTENCE} " * 3 + f"It was day {i}." for i in range(60)]
   (tmp_path / "text.txt").write_text("\n\n".join(documents))
-  return pipeline_config.PipelineConfig(
+  return PipelineConfig(
     **{
       "text": f"{tmp_path}/text.txt",
       "output_dir": f"{tmp_path}/out",
@@ -54,7 +54,7 @@ def trained(monkeypatch):
   """Replaces training by a signal; returns the configs it was called with."""
   configs = []
   monkeypatch.setattr(pretraining, "run", configs.append)
-  monkeypatch.setattr(stages, "_estimate_steps", lambda config: 5950)
+  monkeypatch.setattr(stages, "_estimate_steps", lambda *arguments: 5950)
   return configs
 
 
@@ -125,16 +125,16 @@ def test_settings_of_a_new_model_are_refused(tmp_path, name, value):
 def test_contradictions_to_the_model_are_refused(tmp_path):
   folder = write_model(tmp_path / "model")
   with pytest.raises(ValueError, match="max_seq_length 200 .* 128"):
-    stages.read_model(make_config(tmp_path, max_seq_length=200))
+    choose_model(make_config(tmp_path, max_seq_length=200))
   config = {
     **tiny_models.CONFIG.to_dict(),
     "attention_direction": "left_to_right",
   }
   (folder / "bert_config.json").write_text(json.dumps(config))
   with pytest.raises(ValueError, match="attention_direction=left_to_right"):
-    stages.read_model(make_config(tmp_path))
+    choose_model(make_config(tmp_path))
   with pytest.raises(ValueError, match="no_model"):
-    stages.read_model(make_config(tmp_path, model="no_model"))
+    choose_model(make_config(tmp_path, model="no_model"))
 
 
 def test_the_folder_of_the_model_stays_as_it_is(tmp_path):
@@ -151,17 +151,17 @@ def test_an_encoder_is_continued_without_next_sentences(tmp_path):
   model = heads.ClassifierModel(tiny_models.CONFIG, 2)
   tiny_models.write_run(tmp_path / "model", model)
   with runs.logged() as log:
-    config = stages.read_model(make_config(tmp_path))
-  assert config.model_size.no_nsp
+    model = choose_model(make_config(tmp_path))
+  assert model.size.no_nsp
   assert "no masked-LM head" in log()
-  assert not dataclasses.replace(config, no_nsp=False).model_size.no_nsp
+  assert not choose_model(make_config(tmp_path, no_nsp=False)).size.no_nsp
 
 
 def test_an_untrained_next_sentence_head_is_not_continued(tmp_path):
   source = ModelFolder.open(str(write_model(tmp_path / "in")))
   model = tmp_path / "model"
   convert.convert(source, "original", str(model), "hf")
-  assert not stages.read_model(make_config(tmp_path)).model_size.no_nsp
+  assert not choose_model(make_config(tmp_path)).size.no_nsp
   # Hugging Face's BertForMaskedLM lacks the head.
   path = model / "model.safetensors"
   tensors = safetensors_numpy.load_file(path)
@@ -169,6 +169,6 @@ def test_an_untrained_next_sentence_head_is_not_continued(tmp_path):
     del tensors[name]
   safetensors_numpy.save_file(tensors, path, {"format": "pt"})
   with runs.logged() as log:
-    config = stages.read_model(make_config(tmp_path))
-  assert config.model_size.no_nsp
+    chosen = choose_model(make_config(tmp_path))
+  assert chosen.size.no_nsp
   assert "no masked-LM head" not in log()

@@ -13,11 +13,11 @@ import pytest
 
 from bert_tf import heads
 from bert_tf.corpora import text_config
+from bert_tf.data import vocabulary
 from bert_tf.files import shard_files
-from bert_tf.inference import sentence_scorer
-from bert_tf.model_folder import run_info
-from bert_tf.pipeline import card, stages, text_steps
-from bert_tf.pipeline import config as pipeline_config
+from bert_tf.pipeline import card, stages
+from bert_tf.pipeline.config import SIZES, PipelineConfig
+from bert_tf.pipeline.model import choose_model
 from tests.support import runs, tiny_models
 
 WORDS = "the of and in to was he is as for on with that it his by".split()
@@ -51,7 +51,7 @@ def flags(tmp_path):
 
 def make_config(tmp_path, **changes):
   (tmp_path / "text.txt").write_text(text())
-  return pipeline_config.PipelineConfig(
+  return PipelineConfig(
     **{
       "text": f"{tmp_path}/text.txt",
       "output_dir": f"{tmp_path}/out",
@@ -77,13 +77,6 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   card = (out / "README.md").read_text()
   accuracy = runs.results(out)["masked_lm_accuracy"]
   assert f"| masked_lm_accuracy | {accuracy:.5g} |" in card
-  scorer = sentence_scorer.SentenceScorer(str(out))
-  held_out = (out / "data" / "held_out.txt").read_text().splitlines()
-  pieces = filter(scorer.fits, map(scorer.tokenize, held_out))
-  scores = scorer.score(list(pieces)[:100])
-  perplexity = float(re.search(r"pseudo_perplexity \| (.+) \|", card)[1])
-  expected = sentence_scorer.pseudo_perplexity(scores)
-  assert perplexity == pytest.approx(expected, rel=1e-3)
   assert "The vocabulary has " in card
   assert "--max_seq_length=32 \\\n" in card
   assert "(25% of the words)" in card
@@ -106,25 +99,6 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   assert (out / "data" / "train.tfrecord").stat().st_mtime_ns == before
 
 
-def test_the_newest_checkpoint_is_exported_once(tmp_path, monkeypatch):
-  config = make_config(tmp_path)
-  model = heads.PretrainingModel(tiny_models.CONFIG)
-  tiny_models.write_run(tmp_path / "out", model, step=3)
-  stages._export(config)
-  exported = tmp_path / "out" / "saved_model" / "1"
-  assert run_info.read_run(str(exported)).training.global_step == 3
-  calls = []
-  monkeypatch.setattr(
-    stages.export, "run", lambda config, replaces: calls.append(replaces)
-  )
-  stages._export(config)
-  assert not calls
-  # The same command with more train_minutes.
-  tiny_models.write_run(tmp_path / "out", model, step=60)
-  stages._export(config)
-  assert calls == [True]
-
-
 @pytest.mark.parametrize(("accuracy", "is_warned"), [(0.4, True), (0.5, False)])
 def test_the_card_shows_guesses_and_compares_them_to_chance(
   tmp_path, accuracy, is_warned
@@ -140,8 +114,10 @@ def test_the_card_shows_guesses_and_compares_them_to_chance(
   report = {"counts": dict.fromkeys(names, 1234)}
   shard_files.write_settings(report, f"{folder}/train.txt.report.json")
   results = {"loss": 9.0, "masked_lm_loss": 9.5, "global_step": 1}
+  coverage = vocabulary.Coverage(11, 0, 11, 4)
+  results["masked_lm_accuracy"] = accuracy
   with runs.logged() as log:
-    card.write(config, [], {**results, "masked_lm_accuracy": accuracy})
+    card.write(config, choose_model(config), [], coverage, results)
   written = (tmp_path / "out" / "README.md").read_text()
   assert "1,234 documents" in written and "| loss |" not in written
   rows = re.findall(r"(?m)^\| (.*) \| (\w+) \| (`.+`) \|$", written)
@@ -179,7 +155,9 @@ def test_held_out_text_is_evaluated_throughout_the_training(
 ):
   config = make_config(tmp_path, train_batch_size=32)
   monkeypatch.setattr(stages.pretraining, "run", lambda config: config)
-  settings = stages._train(config, num_steps, "train.tfrecord")
+  settings = stages._train(
+    config, choose_model(config), num_steps, "train.tfrecord"
+  )
   interval = settings.train.eval_every_steps
   assert num_steps // interval == num_evaluations
   assert settings.eval_input_file == config.file("held_out.tfrecord")
@@ -208,7 +186,7 @@ def test_a_setting_of_the_text_that_differs_is_named(tmp_path):
   inputs = stages.sources.find_files(
     config.text, config.reading, text_config.TEXT
   )
-  settings = stages._settings(config, inputs)
+  settings = stages._settings(config, choose_model(config), inputs)
   del settings["reading"]["text_column"]  # As if a new version had added it.
   shard_files.write_settings(settings, config.file("settings.json"))
   for change in ({"documents": "line"}, {"text_column": "body"}):
@@ -222,20 +200,22 @@ def test_a_setting_of_the_text_that_differs_is_named(tmp_path):
     stages.run(edited)
 
 
+def choose_size(tmp_path, **changes):
+  return choose_model(make_config(tmp_path, **changes)).size
+
+
 def test_settings_follow_from_size_and_language(tmp_path):
-  config = make_config(tmp_path, train_batch_size=None)
-  assert config.model_size == pipeline_config.SIZES["tiny"]
-  reading = text_config.TextConfig(language="zh")
-  assert make_config(tmp_path, reading=reading).model_size.vocab_size == 16_000
-  assert make_config(tmp_path, vocab_size=500).model_size.vocab_size == 500
+  assert choose_size(tmp_path, train_batch_size=None) == SIZES["tiny"]
+  assert choose_size(tmp_path, vocab_size=500).vocab_size == 500
   codes = "zh-hans zh_Hans ZH ja-JP ko yue wuu lzh gan nan-hant de nan-latn"
   for code in codes.split():
     reading = text_config.TextConfig(language=code)
     config = make_config(tmp_path, reading=reading)
-    sizes = config.has_many_characters, config.model_size.vocab_size
+    vocab_size = choose_size(tmp_path, reading=reading).vocab_size
+    sizes = config.has_many_characters, vocab_size
     is_latin = code in ("de", "nan-latn")
     assert sizes == ((False, 8000) if is_latin else (True, 16_000)), code
-  for size in pipeline_config.SIZES.values():
+  for size in SIZES.values():
     sizes = size.bert_config(size.vocab_size, 128)
     assert sizes["hidden_size"] == 64 * sizes["num_attention_heads"]
     assert json.dumps(sizes)
@@ -248,25 +228,25 @@ def test_settings_of_the_user_override_those_of_the_size(tmp_path):
     "masked_lm_prob": 0.2,
     "no_nsp": False,
   }
-  tiny = dataclasses.asdict(make_config(tmp_path).model_size)
+  tiny = dataclasses.asdict(choose_size(tmp_path))
   assert all(tiny[name] != settings[name] for name in names)
-  resolved = dataclasses.asdict(make_config(tmp_path, **settings).model_size)
+  resolved = dataclasses.asdict(choose_size(tmp_path, **settings))
   assert {name: resolved[name] for name in names} == settings
-  size = dataclasses.asdict(make_config(tmp_path, size="base").model_size)
+  size = dataclasses.asdict(choose_size(tmp_path, size="base"))
   assert [size[name] for name in names] == ["random", 0.15, False]
 
 
 def test_masks_of_held_out_text_do_not_depend_on_masked_lm_prob(tmp_path):
   for masked_lm_prob in (0.15, 0.4, 1.0):
     config = make_config(tmp_path, masked_lm_prob=masked_lm_prob)
-    records = text_steps.train_record_config(config, "vocab.txt", 1000)
-    held_out = text_steps.held_out_record_config(config, records)
+    model = choose_model(config)
+    records, held_out = stages._record_configs(config, model, 1000)
     assert held_out.mask and not held_out.pack_sequences
     assert held_out.masking_config.masked_lm_prob == 0.15
     assert held_out.no_nsp and records.no_nsp and not records.mask
     # Both kinds of records have the same number of masked positions.
     expected = min(round(masked_lm_prob * 32) + 1, 32)
-    assert config.max_predictions_per_seq == expected
+    assert model.size.max_predictions_per_seq(32) == expected
     assert held_out.num_predictions == expected
 
 
@@ -281,14 +261,12 @@ def test_text_whose_marks_are_letters_keeps_them(
   language, is_lower_case, tmp_path
 ):
   reading = text_config.TextConfig(language=language)
-  config = make_config(tmp_path, reading=reading)
-  assert config.is_lower_case == is_lower_case
-  settings = text_steps.train_record_config(config, "vocab.txt", 1000)
-  assert settings.do_lower_case == is_lower_case
-  config = make_config(
-    tmp_path, reading=reading, do_lower_case=not is_lower_case
-  )
-  assert config.is_lower_case != is_lower_case
+  for do_lower_case in (None, True, False):
+    config = make_config(tmp_path, reading=reading, do_lower_case=do_lower_case)
+    expected = is_lower_case if do_lower_case is None else do_lower_case
+    model = choose_model(config)
+    records, _ = stages._record_configs(config, model, 1000)
+    assert (model.is_lower_case, records.do_lower_case) == 2 * (expected,)
 
 
 def test_coverage_counts_held_out_words_and_warns_of_clauses(tmp_path):
@@ -299,12 +277,14 @@ def test_coverage_counts_held_out_words_and_warns_of_clauses(tmp_path):
   vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ที่", "##นี่"]
   (data / "vocab.txt").write_text("".join(f"{token}\n" for token in vocab))
   (data / "held_out.txt").write_text("ที่ ที่นี่ ไป\n\nที่\n")
-  coverage = text_steps.measure_coverage(config)
+  model = choose_model(config)
+  with runs.logged() as log:
+    coverage = stages._measure_coverage(config, model)
   counts = coverage.num_words, coverage.num_unknown, coverage.num_pieces
   assert counts == (4, 1, 5)
+  assert "1.25 pieces" in log() and "25.00%" in log()
+  assert "no spaces" not in log()
+  (data / "held_out.txt").write_text("ที่" + 5 * "นี่" + "\n")
   with runs.logged() as log:
-    text_steps.log_coverage(coverage)
-    assert "1.25 pieces" in log() and "25.00%" in log()
-    assert "no spaces" not in log()
-    text_steps.log_coverage(dataclasses.replace(coverage, num_pieces=24))
+    stages._measure_coverage(config, model)
   assert "6.0 pieces" in log() and "no spaces" in log()

@@ -20,7 +20,7 @@ def read_size(path):
 )
 def test_panels_are_side_by_side_if_there_is_room(tmp_path, width, size):
   path = tmp_path / "plot.png"
-  with style.picture(str(path), 3, width) as panels:
+  with style.open_picture(str(path), 3, width) as panels:
     assert len(panels) == 3
   assert read_size(path) == size
 
@@ -28,8 +28,8 @@ def test_panels_are_side_by_side_if_there_is_room(tmp_path, width, size):
 def test_the_suffix_is_the_format_and_equal_plots_give_equal_files(tmp_path):
   paths = [tmp_path / "one.svg", tmp_path / "two.SVG"]
   for path in paths:
-    with style.picture(str(path)) as (axis,):
-      style.line(axis, [0, 1], [0, 1], "loss")
+    with style.open_picture(str(path)) as (axis,):
+      style.draw_line(axis, [0, 1], [0, 1], "loss")
   root = ElementTree.fromstring(paths[0].read_text())
   assert root.tag == "{http://www.w3.org/2000/svg}svg"
   assert paths[0].read_bytes() == paths[1].read_bytes()
@@ -38,7 +38,7 @@ def test_the_suffix_is_the_format_and_equal_plots_give_equal_files(tmp_path):
 @pytest.mark.parametrize("name", ["plot.xyz", "plot", "plot.png.gz"])
 def test_the_error_for_another_suffix_names_the_formats(tmp_path, name):
   with pytest.raises(ValueError, match="png"):
-    with style.picture(str(tmp_path / name)):
+    with style.open_picture(str(tmp_path / name)):
       pass
   assert not list(tmp_path.iterdir())
 
@@ -49,18 +49,18 @@ def test_matplotlib_settings_of_the_user_are_kept_and_ignored(tmp_path):
   paths = [tmp_path / "one.svg", tmp_path / "two.svg"]
   for path, font_size in zip(paths, (10, 30)):
     with matplotlib.rc_context({"font.size": font_size}):
-      with style.picture(str(path)) as (axis,):
-        style.line(axis, [0, 1], [0, 1], "loss")
+      with style.open_picture(str(path)) as (axis,):
+        style.draw_line(axis, [0, 1], [0, 1], "loss")
       assert matplotlib.rcParams["font.size"] == font_size
   assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_lines_are_named_in_a_legend_unless_the_title_says_it(tmp_path):
-  with style.picture(str(tmp_path / "plot.png"), 2) as (single, several):
+  with style.open_picture(str(tmp_path / "plot.png"), 2) as (single, several):
     single.set(title="loss")
-    style.line(single, [0, 1], [0, 1], "loss")
-    style.points(single, [0, 1], [0, 1], "")
-    colors = [style.line(several, [0, 1], [0, 1], name) for name in "ab"]
+    style.draw_line(single, [0, 1], [0, 1], "loss")
+    style.draw_points(single, [0, 1], [0, 1], "")
+    colors = [style.draw_line(several, [0, 1], [0, 1], name) for name in "ab"]
   assert single.get_legend() is None
   assert [t.get_text() for t in several.get_legend().texts] == ["a", "b"]
   assert len(set(colors)) == 2

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
+from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from research.ablations import objectives
@@ -70,7 +70,7 @@ def config(tmp_path_factory):
     "attention_direction": "left_to_right",
   }
   (folder / "config.json").write_text(json.dumps(sizes))
-  data = data_config.PretrainingDataConfig(
+  data = PretrainingDataConfig(
     vocab_file=cycling_words.VOCAB_FILE,
     max_seq_length=16,
     mask=False,

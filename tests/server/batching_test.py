@@ -30,7 +30,7 @@ class Doubling:
     outputs = self._fault(values)
     return [2 * value for value in values] if outputs is None else outputs
 
-  def answer(self, row, outputs):
+  def postprocess(self, inputs, outputs):
     return outputs[0] if len(outputs) == 1 else outputs
 
 
@@ -204,46 +204,6 @@ def test_a_stalled_thread_leaves_requests_to_the_others():
 
   answers = run(scenario, num_batch_threads=2, max_stall_s=0.5)
   assert answers == [[2 * value] for value in range(10)]
-
-
-def test_old_requests_are_refused_if_more_than_a_batch_waits():
-  gate = threading.Event()
-  function = Doubling(gated(gate))
-
-  async def scenario(batcher):
-    tasks = []
-    for value in range(6):
-      tasks.append(asyncio.create_task(batcher.submit(function, rows(value))))
-      await asyncio.sleep(0.01)
-    await asyncio.sleep(0.2)
-    # 0 is being computed. 1 and 2 are the next batch, and 3 to 5 more than one.
-    tasks.append(asyncio.create_task(batcher.submit(function, rows(6))))
-    await asyncio.sleep(0)
-    gate.set()
-    results = await asyncio.gather(*tasks, return_exceptions=True)
-    # The advice helps: later the queue has room.
-    return results, await batcher.submit(function, rows(7))
-
-  results, later = run(scenario, max_queue_s=0.1, max_batch_size=2)
-  assert [results[i] for i in (0, 1, 2, 6)] == [[0], [2], [4], [12]]
-  assert {error.status_code for error in results[3:6]} == {503}
-  assert {error.headers["Retry-After"] for error in results[3:6]} == {"1"}
-  assert later == [14]
-
-
-def test_slow_models_answer_as_many_requests_as_fit_into_a_batch():
-  gate = threading.Event()
-  function = Doubling(gated(gate))
-
-  async def scenario(batcher):
-    tasks = [
-      asyncio.create_task(batcher.submit(function, rows(i))) for i in range(3)
-    ]
-    await asyncio.sleep(0.1)
-    gate.set()
-    return await asyncio.gather(*tasks)
-
-  assert run(scenario, max_queue_s=0.01) == [[0], [2], [4]]
 
 
 def test_a_task_that_waits_for_a_full_batch_can_be_cancelled():

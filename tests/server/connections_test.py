@@ -1,4 +1,4 @@
-"""Tests for floods of connections, incomplete requests and other hosts."""
+"""Tests for many connections, incomplete requests and other hosts."""
 
 import contextlib
 import json
@@ -75,7 +75,10 @@ def nested(depth):
     (request("Host: evil.com", JSON, path=f"http://localhost{PREDICT}"), 403),
     (request(HOST, JSON, body=b'{"signature_name": "\\ud800"}'), 400),
     (request(HOST, JSON, body=nested(50_000)), 400),
+    (request(HOST, JSON, body=b" " * 20_000_000), 413),
+    (request("Host: evil.com", JSON, body=b" " * 20_000_000), 403),
   ],
+  ids=lambda value: str(value)[:60],
 )
 def test_every_answer_is_json(server, raw, status):
   result, value = sent(server.url, raw)
@@ -112,22 +115,27 @@ def test_an_answer_does_not_wait_for_an_acknowledgement(server):
   assert statistics.median(times) < 0.02
 
 
-def test_connections_beyond_the_limit_are_refused():
-  model = fake_model.FakeModel()
+@pytest.mark.parametrize(
+  "sent_bytes", [b"", b"POST ", request(HOST, JSON)[:60]], ids=repr
+)
+def test_a_connection_without_a_whole_head_is_closed(sent_bytes):
   with (
-    serving_client.running(model, max_connections=3) as running,
+    serving_client.running(
+      fake_model.FakeModel(), idle_timeout_s=1.0, max_queue_size=1
+    ) as running,
     contextlib.ExitStack() as stack,
   ):
-    clients = [serving_client.Client(running.url) for _ in range(3)]
-    for client in clients:
-      stack.callback(client.close)
-      assert client.ask("/healthz")[0] == 200
-    for path in ("/v1/models", "/healthz"):
-      code, response = serving_client.ask(running.url, path)
-      assert (code, "3" in response["error"]) == (503, True)
-    clients[0].close()
-    while serving_client.ask(running.url, "/v1/models")[0] != 200:
-      pass  # The server has not yet seen the end of the connection.
+    opened = [stack.enter_context(connected(running.url)) for _ in range(20)]
+    for connection in opened[:10]:  # The first or the second request.
+      connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      while not connection.recv(1000).endswith(b"}\n"):
+        pass
+    for connection in opened:
+      connection.sendall(sent_bytes)
+    # Connections without a request do not count.
+    body = {"instances": ["ab"]}
+    assert serving_client.ask(running.url, PREDICT, body)[0] == 200
+    assert [received(connection) for connection in opened] == [b""] * 20
 
 
 def test_windows_of_a_request_are_limited():
@@ -147,16 +155,46 @@ def test_a_client_that_disconnects_in_its_body_counts_as_499():
     serving_client.wait_for_status(running.url, 499)
 
 
-def test_refused_connections_get_an_answer_to_their_request():
+def test_refused_requests_get_an_answer_and_health_is_not_refused():
+  model = fake_model.FakeModel()
+  limits = {"max_batch_size": 1, "max_queue_size": 1, "num_batch_threads": 1}
   with (
-    serving_client.running(
-      fake_model.FakeModel(), max_connections=1
-    ) as running,
-    connected(running.url),
+    serving_client.running(model, **limits) as running,
     contextlib.ExitStack() as stack,
   ):
+    stack.callback(model.gate.set)
+    model.gate.clear()
+    for _ in range(2):  # One is computed and one waits.
+      stack.enter_context(connected(running.url)).sendall(request(HOST, JSON))
+    serving_client.wait_for_waiting(running.url, 1)
     opened = [stack.enter_context(connected(running.url)) for _ in range(20)]
     for connection in opened:
       connection.sendall(request(HOST, JSON, body=b"x" * 100_000))
     for connection in opened:
       assert received(connection).startswith(b"HTTP/1.1 503 ")
+    assert serving_client.ask(running.url, "/healthz")[0] == 200
+
+
+def test_requests_in_the_queue_count_as_one_batch_at_most():
+  model = fake_model.FakeModel()
+  limits = {"max_batch_size": 2, "max_queue_size": 3, "num_batch_threads": 1}
+  with (
+    serving_client.running(model, **limits) as running,
+    contextlib.ExitStack() as stack,
+  ):
+    stack.callback(model.gate.set)
+    model.gate.clear()
+    for rows in (2, 100):
+      body = json.dumps({"instances": ["ab"] * rows}).encode()
+      raw = request(HOST, JSON, body=body)
+      stack.enter_context(connected(running.url)).sendall(raw)
+    serving_client.wait_for_waiting(running.url, 1)
+    waiting = [stack.enter_context(connected(running.url)) for _ in range(2)]
+    for number, opened in enumerate(waiting, start=2):
+      # 2 rows wait, then 3, which is the limit.
+      opened.sendall(request(HOST, JSON))
+      if number == 2:
+        serving_client.wait_for_waiting(running.url, 2)
+    assert received(waiting[1]).startswith(b"HTTP/1.1 503 ")
+    model.gate.set()
+    assert received(waiting[0]).startswith(b"HTTP/1.1 200 ")

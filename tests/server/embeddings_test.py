@@ -38,6 +38,9 @@ def test_a_text_and_a_list_are_answered_in_openais_form(server):
   expected = {**answer, "data": [first, second], "usage": usage}
   request = body(["a bc", "d"], encoding_format="float", dimensions=2)
   assert ask(server.url, PATH, request) == (200, expected)
+  # LiteLLM sends null for arguments that are not set.
+  request = body(["a bc", "d"], encoding_format=None, dimensions=None)
+  assert ask(server.url, PATH, request) == (200, expected)
   request = body("a bc", encoding_format="base64")
   [row] = ask(server.url, PATH, request)[1]["data"]
   # 4.0 and 2.0 in IEEE 754, little-endian float32.

@@ -30,13 +30,13 @@ def ids(*values, **others):
     (ids(-1), "input_ids.0"),
     (ids(), "input_ids"),
     (ids([1]), "input_ids.0"),
-    (ids(1, more=[1]), "more"),
+    (ids(1, label_ids=0), "label_ids"),
     ({"input_ids": [1]}, "input_mask"),
-    (ids(1, segment_ids=[0, 0]), "different length"),
-    (ids(*range(200)), "200 input_ids"),
+    (ids(1, segment_ids=[0, 0]), "differ in length"),
+    (ids(*range(200)), "128 items"),
     ("a text", "input_ids"),
   ],
-  ids=str,
+  ids=lambda value: str(value)[:30],
 )
 def test_a_row_of_ids_is_checked(row, words):
   model = fake_model.FakeModel()

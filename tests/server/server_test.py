@@ -69,11 +69,24 @@ def test_rows_and_columns_are_answered_as_tensorflow_serving_does(server):
 
 def test_the_only_output_for_ids_has_no_name(server):
   row = {"input_ids": [1, 2], "input_mask": [1, 1], "segment_ids": [0, 0]}
-  body = {"signature_name": "ids", "instances": [row, row]}
-  assert ask(server.url, PREDICT, body) == (200, {"predictions": [3, 3]})
   columns = {name: [values] for name, values in row.items()}
-  body = {"signature_name": "ids", "inputs": columns}
-  assert ask(server.url, PREDICT, body) == (200, {"outputs": [3]})
+  # A client of a model of 2018 sends ids without the name of a signature.
+  for name in ("ids", None, "serving_default"):
+    body = {"signature_name": name, "instances": [row, row]}
+    assert ask(server.url, PREDICT, body) == (200, {"predictions": [3, 3]})
+    body = {"signature_name": name, "inputs": columns}
+    assert ask(server.url, PREDICT, body) == (200, {"outputs": [3]})
+
+
+def test_outputs_that_are_no_numbers_fail_only_their_own_request(server):
+  with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    good, bad = (
+      pool.submit(ask, server.url, PREDICT, instances(text))
+      for text in ("good", "nan")
+    )
+  assert good.result()[0] == 200
+  code, response = bad.result()
+  assert (code, "not finite" in response["error"]) == (500, True)
 
 
 def test_texts_are_classified_in_tensorflow_servings_form():
@@ -175,8 +188,8 @@ def instances(*values, **others):
     (instances("a", {}), "row 1"),
     (instances(3), "row 0"),
     (instances(["a"]), "row 0"),
-    (instances({"text": ["a"]}), "text of row 0"),
-    (instances({"b64": "%"}), "Base64"),
+    (instances({"text": ["a"]}), "row 0: text"),
+    (instances({"b64": "%"}), "base64"),
     (instances({"text": "a", "more": "b"}), "more"),
     (instances("\ud800"), "row 0"),
     (instances(*"abcde"), "has 5 rows, but this server takes 1 to 4"),
@@ -262,7 +275,7 @@ def test_a_full_queue_rejects_requests(model):
       serving_client.wait_for_waiting(server.url, i)
     code, response = client.ask(PREDICT, instances("late"))
     assert code == 503
-    assert response["error"].startswith("2 requests are waiting")
+    assert response["error"].startswith("2 rows are waiting")
     assert client.headers["Retry-After"] == "1"
     client.close()
     model.gate.set()

@@ -17,7 +17,7 @@ EVIL = "evil"
 
 # The stages of a request, in order, by owner and name of their function.
 STAGES = {
-  "prepare": (models.Signature, "prepare"),
+  "preprocess": (models.Signature, "preprocess"),
   "compute": (fake_model.FakeModel, "compute"),
   "answer": (fake_model.Echo, "postprocess"),
   "encode": (limits, "json_response"),

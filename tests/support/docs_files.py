@@ -77,9 +77,8 @@ def _write_sources(folder, rng):
   with gzip.open(folder / "web.jsonl.gz", "wt") as writer:
     for _ in range(30):
       writer.write(json.dumps({"content": text()}) + "\n")
-  (folder / "extracted" / "AA" / "wiki_00").write_text(
-    f'<doc id="1" url="u" title="P">\nP\n\n{text()}\n</doc>\n' * 30
-  )
+  rows = [json.dumps({"title": "P", "text": text()}) for _ in range(30)]
+  (folder / "extracted" / "AA" / "wiki_00").write_text("\n".join(rows))
 
 
 def _write_glue(folder, sentence):

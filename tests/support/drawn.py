@@ -11,7 +11,7 @@ from bert_tf.plots import style
 def panels(monkeypatch):
   """Returns a list that receives the panels of all pictures drawn later."""
   seen = []
-  picture = style.picture
+  picture = style.open_picture
 
   @contextlib.contextmanager
   def recorded(*arguments):
@@ -19,7 +19,7 @@ def panels(monkeypatch):
       seen.extend(axes)
       yield axes
 
-  monkeypatch.setattr(style, "picture", recorded)
+  monkeypatch.setattr(style, "open_picture", recorded)
   return seen
 
 

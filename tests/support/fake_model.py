@@ -20,10 +20,14 @@ def model_input(text):
   return base.model_input([*text.encode()] or [0], 1)
 
 
+def text_of(output):
+  return bytes(output["ids"].tolist()).decode()
+
+
 class Echo:
   """Answers a text with its length in bytes and itself, without a model."""
 
-  fields, num_required, outputs = ("text",), 1, ("text",)
+  fields, num_required, outputs = ("text",), 1, ("ids",)
   width, max_seq_length = WIDTH, WIDTH
 
   def preprocess(self, rows):
@@ -31,8 +35,8 @@ class Echo:
       yield base.Inputs([model_input(row["text"])])
 
   def postprocess(self, inputs, outputs):
-    [text] = outputs
-    return {"length": len(text.encode()), "echo": text}
+    [output] = outputs
+    return {"length": len(output["ids"]), "echo": text_of(output)}
 
 
 class Constant(Echo):
@@ -57,7 +61,7 @@ class Windows(Echo):
       yield base.Inputs([model_input(part) for part in row["text"].split()])
 
   def postprocess(self, inputs, outputs):
-    return {"windows": list(outputs)}
+    return {"windows": [text_of(output) for output in outputs]}
 
 
 class Vectors(Echo):
@@ -66,7 +70,8 @@ class Vectors(Echo):
   width = None
 
   def postprocess(self, inputs, outputs):
-    [text] = outputs
+    [output] = outputs
+    text = text_of(output)
     words = len(text.split())
     return {
       "embedding": [float(len(text.encode())), float(words)],
@@ -100,6 +105,8 @@ class FakeModel:
   version, num_parameters = 7, 0
   info = bert_config = vocab_file = None
   task = predictor.Predictor.task
+  preprocess = predictor.Predictor.preprocess
+  _counts = None
 
   def __init__(self, **named):
     self.tasks = named or {ids_functions.TEXT: Echo()}
@@ -115,22 +122,21 @@ class FakeModel:
     self.functions = {"ids": FakeFunction(specs, outputs)}
     self.ids_reader = ids_rows.IdsRows(self.functions["ids"])
 
-  def preprocess(self, reader, index, row):
-    [inputs] = reader.preprocess([row])
-    return inputs
-
   def compute(self, inputs, reader):
     if reader is self.ids_reader:
       return [{"sum": np.array(sum(each.input_ids))} for each in inputs]
-    texts = [bytes(each.input_ids).decode() for each in inputs]
+    outputs = [{"ids": np.array(each.input_ids)} for each in inputs]
+    texts = [text_of(output) for output in outputs]
     if not all(map(str.isprintable, texts)):  # A warm-up call.
-      return texts
+      return outputs
     self.begun.set()
     self.gate.wait(timeout=600)
     self.calls.append(texts)
     if "bad" in texts:
       raise ValueError("a text is bad")
-    return texts
+    if "nan" in texts:
+      return [{"ids": np.array([np.nan])}]
+    return outputs
 
 
 class VectorModel(FakeModel):

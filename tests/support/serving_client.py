@@ -31,8 +31,6 @@ class Running:
 
     async def serve():
       self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-      # Tests hold batches back, which must not refuse other requests.
-      config.setdefault("max_queue_s", 600.0)
       settings = server_config.ServerConfig(port=0, **config)
       self.server = application.Server(models, settings)
       opened = sockets or connections.listen(settings.host, settings.port)

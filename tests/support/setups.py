@@ -18,14 +18,16 @@ class Texts(base.Task):
   preprocess = postprocess = None
 
 
-def make(config_class, tokenizer, max_seq_length, labels=None, **settings):
+def make(
+  config_class, tokenizer, max_seq_length, labels=None, train=(), **settings
+):
   """Returns the task of a run without a folder; `labels` are their names."""
   config = config_class(
     bert_config_file="",
     vocab_file="",
     max_seq_length=max_seq_length,
     train=training_config.FineTuningTrainConfig(
-      output_dir="", encoder_only=True
+      output_dir="", encoder_only=True, **dict(train)
     ),
     **settings,
   )
@@ -50,10 +52,10 @@ def encode(task, rows, folder, split="dev"):
   )
 
 
-def read(data):
-  """Yields the features of each record, by name."""
-  for record in tf.data.TFRecordDataset(data.records.paths):
-    yield tf.io.parse_single_example(record, data.spec)
+def read(path, spec):
+  """Yields the features of each record of a file, by name."""
+  for record in tf.data.TFRecordDataset(str(path)):
+    yield tf.io.parse_single_example(record, spec)
 
 
 def _bert_config(tokenizer):

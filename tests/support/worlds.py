@@ -8,8 +8,8 @@ from typing import NamedTuple
 import keras
 
 from bert_tf import heads, modeling
-from bert_tf.data import config as data_config
 from bert_tf.data import masking, pretraining_shards
+from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.tasks import fine_tuning, pretraining, pretraining_config
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
@@ -142,7 +142,7 @@ class World(NamedTuple):
       "masking_config": masking.MaskingConfig(max_predictions_per_seq=2),
       **values,
     }
-    config = data_config.PretrainingDataConfig(**values)
+    config = PretrainingDataConfig(**values)
     path, target = self.text(documents), self.path(name)
     pretraining_shards.create(config, [path], target, num_shards, resume=resume)
     return target

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
+from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.model_folder import letter_case, run_info
 from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.tasks import fine_tuning, pretraining, pretraining_config
@@ -51,7 +51,7 @@ def pretrained(tmp_path_factory):
 
 
 def make_records(folder, name="train.tfrecord", num_shards=1, **changes):
-  config = data_config.PretrainingDataConfig(
+  config = PretrainingDataConfig(
     vocab_file=str(folder / "vocab.txt"),
     max_seq_length=LENGTH,
     dupe_factor=1,

@@ -5,13 +5,13 @@ import json
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import config as data_config
 from bert_tf.data import (
   input_pipeline,
   masking,
   pretraining_records,
   pretraining_shards,
 )
+from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from tests.support import cycling_words, runs
@@ -31,7 +31,7 @@ def data(tmp_path_factory):
   (folder / "text").write_text(cycling_words.text())
   (folder / "config.json").write_text(json.dumps(CONFIG))
   for name, mask in (("plain", False), ("masked", True)):
-    config = data_config.PretrainingDataConfig(
+    config = PretrainingDataConfig(
       vocab_file=cycling_words.VOCAB_FILE,
       max_seq_length=LENGTH,
       dupe_factor=2,

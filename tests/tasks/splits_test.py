@@ -96,8 +96,10 @@ def test_examples_that_are_too_long_are_counted(
 ):
   task = setups.make(config, tokenizer, 5, **settings)
   for is_reused in (False, True):
-    records = setups.encode(task, rows, tmp_path).records
-    assert (records.num_cut, records.is_reused) == (num_cut, is_reused)
+    with runs.logged() as log:
+      setups.encode(task, rows, tmp_path)
+    assert f"; {num_cut} (" in log() and "%) too long" in log()
+    assert ("records of an earlier run" in log()) == is_reused
 
 
 def test_each_split_of_a_run_has_one_line(base, tmp_path):

@@ -119,7 +119,7 @@ def test_a_head_with_unknown_labels_is_used_with_a_warning(tmp_path):
   folder = write_model(tmp_path / "old", RUNS["texts"], with_run=False)
   with runs.logged() as log:
     assert takes_head(folder, RUNS["words"])
-  assert f"{folder} does not name the labels" in log()
+  assert f"{folder}/model.ckpt-1 does not name the labels" in log()
   assert not takes_head(folder, {**RUNS["texts"], "labels": ("a", "b")})
 
 

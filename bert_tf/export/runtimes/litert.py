@@ -8,14 +8,14 @@ import tensorflow as tf
 from bert_tf.export import saved_models
 from bert_tf.export.runtimes import ids_models
 from bert_tf.export.runtimes.ids_models import Run
-from bert_tf.files import errors
+from bert_tf.files import packages
 
 ENDING = ".tflite"
 
 
 def check_is_installed() -> None:
   """Raises ImportError if a package is missing."""
-  with errors.needs_extra("LiteRT", extra="litert"):
+  with packages.needs_extra("LiteRT", extra="litert"):
     from ai_edge_litert import interpreter  # noqa: F401
 
 

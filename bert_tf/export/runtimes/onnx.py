@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf.export.runtimes import ids_models
 from bert_tf.export.runtimes.ids_models import Run
-from bert_tf.files import errors
+from bert_tf.files import packages
 
 ENDING = ".onnx"
 
@@ -23,7 +23,7 @@ _AXES = {"masked_lm_positions": ("batch", "predictions")}
 
 def check_is_installed() -> None:
   """Raises ImportError if a package is missing."""
-  with errors.needs_extra("ONNX", extra="onnx"):
+  with packages.needs_extra("ONNX", extra="onnx"):
     import onnx  # noqa: F401
     import onnxruntime  # noqa: F401
     import tf2onnx  # noqa: F401

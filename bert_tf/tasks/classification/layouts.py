@@ -15,8 +15,8 @@ from absl import logging
 from bert_tf.formats import parquet, tables
 from bert_tf.formats.tables import Column
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import base
 from bert_tf.tasks.classification import config
+from bert_tf.tasks.rows import Row, labels_in
 
 # Metrics of a user's own data in addition to accuracy.
 _OWN_METRICS = {
@@ -132,7 +132,7 @@ def with_parquet_files(
   return dataclasses.replace(layout, splits=splits, file_format="parquet")
 
 
-def hold_out(data: Sequence[base.Row], fraction: float, seed: int) -> list[int]:
+def hold_out(data: Sequence[Row], fraction: float, seed: int) -> list[int]:
   """Draws rows to evaluate on, about the same fraction of each label.
 
   Every label keeps at least one example to train on; copies are not held out.
@@ -146,7 +146,7 @@ def hold_out(data: Sequence[base.Row], fraction: float, seed: int) -> list[int]:
   seen: set[str] = set()
   candidates = []
   for index in order:
-    names = set(base.labels_in(data[index]["label"]))
+    names = set(labels_in(data[index]["label"]))
     if names <= seen:
       candidates.append(index)
     seen |= names
@@ -173,7 +173,7 @@ def read_rows(
   labels: run_info.LabelSpec | None,
   name: str,
   skip_bad_rows: bool = False,
-) -> tables.Examples[base.Row]:
+) -> tables.Examples[Row]:
   """Reads one split of a task; ignores blank lines.
 
   A row has `id`, `text`, `text_b` of a pair, and `label`: a name, the number of
@@ -193,16 +193,16 @@ def read_rows(
   if split.label is not None:
     # A test file may have labels, which its predictions then show.
     (optional if is_test else needed).append(split.label)
-  rows: tables.Examples[base.Row] = tables.Examples()
+  rows: tables.Examples[Row] = tables.Examples()
   num_before = 0
 
-  def convert(line: int, row: tables.Row) -> base.Row | None:
+  def convert(line: int, row: tables.Row) -> Row | None:
     if only is not None and tables.get_cell(row, only) != value:
       return None
     end = num_before + line - 1
     if split.guid is not None:
       end = tables.get_cell(row, split.guid)
-    converted: base.Row = {"id": f"{split.prefix}-{end}"}
+    converted: Row = {"id": f"{split.prefix}-{end}"}
     converted["text"] = tables.get_text(row, split.text_a, may_be_empty=is_test)
     if split.text_b is not None:
       # An empty second text means a single text, as in the 2018 release.
@@ -238,12 +238,12 @@ def read_rows(
   return rows
 
 
-def infer_labels(rows: Sequence[base.Row]) -> tuple[str, ...]:
+def infer_labels(rows: Sequence[Row]) -> tuple[str, ...]:
   """Returns the labels of rows, sorted.
 
   Sorts by value if all labels are whole numbers, otherwise as text.
   """
-  labels = {*base.labels_in([row["label"] for row in rows])}
+  labels = {*labels_in([row["label"] for row in rows])}
   if all(label.isdecimal() for label in labels):
     return tuple(sorted(labels, key=lambda label: (int(label), label)))
   return tuple(sorted(labels))

@@ -14,6 +14,7 @@ from bert_tf import losses
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
 from bert_tf.tasks.classification.layouts import FileLayout
+from bert_tf.tasks.rows import Answer, Row
 from bert_tf.training import results as results_lib
 
 
@@ -50,7 +51,7 @@ def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
   return probabilities.argmax(axis=-1)
 
 
-def to_json(spec: run_info.LabelSpec, probabilities: np.ndarray) -> base.Answer:
+def to_json(spec: run_info.LabelSpec, probabilities: np.ndarray) -> Answer:
   """Returns `label` and `probabilities` of a row's probabilities, float32 [C].
 
   The label is a list for multilabel, and for regression a number; then
@@ -68,7 +69,7 @@ def to_json(spec: run_info.LabelSpec, probabilities: np.ndarray) -> base.Answer:
   return {"label": label, "probabilities": by_label}
 
 
-def to_probabilities(answers: Iterable[base.Answer]) -> np.ndarray:
+def to_probabilities(answers: Iterable[Answer]) -> np.ndarray:
   """Returns the probabilities of answers of `to_json`, float32 [B, C]."""
   return np.array(
     [[*a["probabilities"].values()] or [a["label"]] for a in answers],
@@ -95,8 +96,8 @@ def label_ids(labels: Sequence[Any], spec: run_info.LabelSpec) -> np.ndarray:
 def scores(
   names: Sequence[str],
   spec: run_info.LabelSpec,
-  rows: Sequence[base.Row],
-  answers: Sequence[base.Answer],
+  rows: Sequence[Row],
+  answers: Sequence[Answer],
 ) -> dict[str, float]:
   """Returns the results with these names of METRICS."""
   labels = label_ids([row["label"] for row in rows], spec)
@@ -107,8 +108,8 @@ def scores(
 
 def means_over_rows(
   spec: run_info.LabelSpec,
-  rows: Sequence[base.Row],
-  answers: Sequence[base.Answer],
+  rows: Sequence[Row],
+  answers: Sequence[Answer],
 ) -> dict[str, float]:
   """Returns `example_loss` and `accuracy` of rows that have several windows.
 
@@ -130,8 +131,8 @@ def means_over_rows(
 
 def describe_predictions(
   spec: run_info.LabelSpec,
-  rows: Sequence[base.Row],
-  answers: Sequence[base.Answer],
+  rows: Sequence[Row],
+  answers: Sequence[Answer],
 ) -> list[dict[str, Any]]:
   """Returns the lines of predictions.jsonl; logs the scores by label."""
   objects = []
@@ -159,8 +160,8 @@ def write_predictions(
   output_dir: str,
   layout: FileLayout,
   spec: run_info.LabelSpec,
-  rows: Sequence[base.Row],
-  answers: Sequence[base.Answer],
+  rows: Sequence[Row],
+  answers: Sequence[Answer],
 ) -> None:
   """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
   objects = describe_predictions(spec, rows, answers)

@@ -11,7 +11,7 @@ from typing import Any
 
 import bert_tf
 from bert_tf.formats import tables
-from bert_tf.tasks import base
+from bert_tf.tasks.rows import Row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +135,7 @@ def labels(processor: DataProcessor) -> tuple[str, ...]:
 
 def read_rows(
   processor: DataProcessor, split: str, data_dir: str, labels: Sequence[str]
-) -> list[base.Row]:
+) -> list[Row]:
   """Returns the processor's examples of a split as rows.
 
   Rows of "test" have no label that is unknown. Raises ValueError that names an
@@ -143,7 +143,7 @@ def read_rows(
   """
   method = f"get_{split}_examples"
   where = f"{type(processor).__qualname__}.{method}()"
-  rows: list[base.Row] = []
+  rows: list[Row] = []
   for value in _call(processor, method, data_dir):
     try:
       # As in the original, an empty second text means a single text.

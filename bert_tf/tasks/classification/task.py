@@ -11,7 +11,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf import distribution, losses
-from bert_tf.files import atomic, json_files, paths
+from bert_tf.files import atomic, json_files, paths, text_lines
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, class_weights
@@ -23,10 +23,11 @@ from bert_tf.tasks.classification import (
   processors,
   windows,
 )
+from bert_tf.tasks.rows import Answer, Results, Row, labels_in
 from bert_tf.tensor import Tensor
 from bert_tf.training import results
 
-Rows = Sequence[base.Row]
+Rows = Sequence[Row]
 
 
 def file_layout(
@@ -190,7 +191,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
       config.skip_bad_rows,
     )
 
-  def add_label(self, row: base.Row, label: Any, split: str) -> base.Row:
+  def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds a class, a number or a list of classes."""
     label = list(label) if isinstance(label, tuple | set) else label
     name = layouts.read_label(label, self._layout, self.labels)
@@ -219,7 +220,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
       )
     return run_info.LabelSpec(self._layout.name, kind, labels)
 
-  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields one sequence of a row; several if `long_text` reads windows."""
     tokenize, room = self.tokenizer.tokenize_to_ids, self.max_seq_length - 2
     for row in rows:
@@ -234,9 +235,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
         is_cut=self.is_cut(ids_a, ids_b),
       )
 
-  def targets(
-    self, row: base.Row, inputs: base.Inputs
-  ) -> Iterable[base.Features]:
+  def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the label of the row for each of its windows."""
     [label_ids] = metrics.label_ids([row.get("label")], self._spec)
     features = {"label_ids": label_ids, "is_real_example": np.array([1])}
@@ -267,14 +266,14 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
-  ) -> base.Answer:
+  ) -> Answer:
     """Returns the label for the mean logits of the windows."""
     logits = np.stack([output["logits"] for output in outputs])  # [windows, C]
     mean = logits.sum(axis=0) / np.float32(len(logits))
     kind = self._spec.problem_type
     return metrics.to_json(self._spec, base.probabilities(mean, kind))
 
-  def score(self, rows: Rows, answers: Sequence[base.Answer]) -> base.Results:
+  def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns the official metrics and, with windows, means over rows."""
     means = {}
     if self.counts_windows:
@@ -300,7 +299,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     return chance if accuracy <= chance + noise else None
 
   def write_evaluation(
-    self, output_dir: str, rows: Rows, answers: Sequence[base.Answer]
+    self, output_dir: str, rows: Rows, answers: Sequence[Answer]
   ) -> None:
     """Writes eval_predictions.jsonl and logs the scores of each label."""
     objects = metrics.describe_predictions(self._spec, rows, answers)
@@ -308,8 +307,8 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     results.write_lines(path, map(json_files.encode, objects))
 
   def write_predictions(
-    self, output_dir: str, rows: Rows, answers: Iterable[base.Answer]
-  ) -> base.Results:
+    self, output_dir: str, rows: Rows, answers: Iterable[Answer]
+  ) -> Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
     found = list(answers)
     if self.config.ensemble_with:
@@ -317,11 +316,11 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     metrics.write_predictions(output_dir, self._layout, self._spec, rows, found)
     return {}
 
-  def _ensemble(self, answers: Sequence[base.Answer]) -> list[base.Answer]:
+  def _ensemble(self, answers: Sequence[Answer]) -> list[Answer]:
     members = [metrics.to_probabilities(answers)]
     for folder in self.config.ensemble_with:
       path = os.path.join(folder, "test_results.tsv")
-      lines = paths.read_text(path).splitlines()
+      lines = text_lines.read_text(path).splitlines()
       members.append(np.loadtxt(lines, np.float32, ndmin=2))
       others = run_info.read_labels(folder) or self.labels
       if others != self.labels or members[-1].shape != members[0].shape:
@@ -366,7 +365,7 @@ def _read_parts(
       "dev": [numbers[i] for i in drawn],
     }
   if fraction and not split["dev"]:
-    names = [*base.labels_in([row["label"] for row in rows])]
+    names = [*labels_in([row["label"] for row in rows])]
     fault = "too few different ones to hold any out;"
     if names and len(set(names)) == len(names):
       fault = "and each label occurs once. Is `label_column` right? If so,"

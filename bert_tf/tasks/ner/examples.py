@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 
 from bert_tf.files import recognize, text_lines
-from bert_tf.tasks import base
+from bert_tf.tasks.rows import Row
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
@@ -24,7 +24,7 @@ def read_sentences(
   word_column: int = 0,
   tag_column: int = -1,
   any_tags: bool = False,
-) -> list[base.Row]:
+) -> list[Row]:
   """Reads a file, which may be compressed (.gz); converts its tags to IOB2.
 
   A row has `words`; their tags as `label`, if the file has tags; the `line`
@@ -52,12 +52,16 @@ def read_sentences(
   for number, line in enumerate(lines, start=1):
     # Other white space of Unicode is part of a word.
     line = line.strip(" \r")
-    cells = line.split("\t" if "\t" in line else " ")
-    cells = [cell for cell in (cell.strip(" ") for cell in cells) if cell]
+    all_cells = line.split("\t" if "\t" in line else " ")
+    all_cells = [cell.strip(" ") for cell in all_cells]
+    # Several separators may align columns or surround an empty cell.
+    cells = [cell for cell in all_cells if cell]
+    if cells and len(all_cells) == num_columns:
+      cells = all_cells
     is_start = cells[:1] and cells[0].split(" ")[0] == DOCUMENT_START
     if not cells or is_start:
       if words:
-        row: base.Row = {
+        row: Row = {
           "words": words,
           "line": number - len(words),
           "document": document,
@@ -129,7 +133,7 @@ def to_labels(tags: Sequence[str], labels: Sequence[str]) -> list[str | None]:
   ]
 
 
-def infer_labels(sentences: Sequence[base.Row]) -> tuple[str, ...]:
+def infer_labels(sentences: Sequence[Row]) -> tuple[str, ...]:
   """Returns the labels of sentences: O, then B- and I- of each type, sorted.
 
   Each type has both tags, since other files may have entities of several words

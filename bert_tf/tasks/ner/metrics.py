@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_tf.files import errors
-from bert_tf.tasks import base
+from bert_tf.files import packages
 from bert_tf.tasks.ner import examples
+from bert_tf.tasks.rows import Row
 from bert_tf.training import results as results_lib
 
 # The prefixes of other schemes, BIOES, BILOU and BMES, as seqeval reads them.
@@ -35,13 +35,13 @@ def _entity_tag(label: str) -> str:
 
 def import_seqeval() -> Any:
   """Returns the module that scores entities; ImportError without seqeval."""
-  with errors.needs_extra("scoring entities", extra="ner"):
+  with packages.needs_extra("scoring entities", extra="ner"):
     from seqeval.metrics import sequence_labeling
   return sequence_labeling
 
 
 def scores(
-  sentences: Sequence[base.Row],
+  sentences: Sequence[Row],
   predicted: Sequence[Sequence[str]],
   labels: Sequence[str],
 ) -> dict[str, float]:
@@ -71,7 +71,7 @@ def scores(
 
 
 def write_predictions(
-  path: str, sentences: Sequence[base.Row], predicted: Sequence[Sequence[str]]
+  path: str, sentences: Sequence[Row], predicted: Sequence[Sequence[str]]
 ) -> None:
   """Writes `word gold predicted` lines, the input of conlleval.
 

@@ -15,10 +15,11 @@ from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, class_weights
 from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics, windows, words
+from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.tensor import Tensor
 from bert_tf.training import results
 
-Rows = Sequence[base.Row]
+Rows = Sequence[Row]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,7 +105,7 @@ class NerTask(base.Task[config_lib.NerSettings]):
         del row["label"]
     return rows
 
-  def add_label(self, row: base.Row, label: Any, split: str) -> base.Row:
+  def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds the labels of the words: tags, or a text of tags."""
     if split != "train":
       metrics.import_seqeval()  # Fails here, not after hours of training.
@@ -133,7 +134,7 @@ class NerTask(base.Task[config_lib.NerSettings]):
       raise ValueError(f"{source} has no entities: every tag is O.")
     return run_info.LabelSpec("ner", run_info.WORDS, labels)
 
-  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the windows that label the words of each row.
 
     A row has `words`, or the `text` that they are in. With document_context,
@@ -144,7 +145,7 @@ class NerTask(base.Task[config_lib.NerSettings]):
       split = words.split_punctuation
     places: collections.deque[list[tuple[str, int]]] = collections.deque()
 
-    def sentences() -> Iterator[base.Row]:
+    def sentences() -> Iterator[Row]:
       for row in rows:
         has_words = "words" in row
         places.append(
@@ -161,9 +162,7 @@ class NerTask(base.Task[config_lib.NerSettings]):
     for inputs in all_inputs:
       yield inputs._replace(state=(places.popleft(), inputs.state))
 
-  def targets(
-    self, row: base.Row, inputs: base.Inputs
-  ) -> Iterable[base.Features]:
+  def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the labels of each window's words; 0 if they are not known."""
     ids = {label: i for i, label in enumerate(self._labels)}
     labels = iter(row.get("label", ()))
@@ -199,7 +198,7 @@ class NerTask(base.Task[config_lib.NerSettings]):
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
-  ) -> base.Answer:
+  ) -> Answer:
     """Returns the most probable label of each word."""
     places, positions = inputs.state
     logits = np.concatenate(
@@ -222,20 +221,20 @@ class NerTask(base.Task[config_lib.NerSettings]):
       ]
     }
 
-  def score(self, rows: Rows, answers: Sequence[base.Answer]) -> base.Results:
+  def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns precision, recall and F1 of the entities."""
     return dict(metrics.scores(rows, _labels_of(answers), self._labels))
 
   def write_evaluation(
-    self, output_dir: str, rows: Rows, answers: Sequence[base.Answer]
+    self, output_dir: str, rows: Rows, answers: Sequence[Answer]
   ) -> None:
     """Writes the words, tags and predicted tags to eval_predictions.txt."""
     path = os.path.join(output_dir, "eval_predictions.txt")
     metrics.write_predictions(path, rows, _labels_of(answers))
 
   def write_predictions(
-    self, output_dir: str, rows: Rows, answers: Iterable[base.Answer]
-  ) -> base.Results:
+    self, output_dir: str, rows: Rows, answers: Iterable[Answer]
+  ) -> Results:
     """Writes test_predictions.txt and, if tags are known, test_results.txt.
 
     If tags are not known, removes the test_results.txt of earlier predictions.
@@ -264,5 +263,5 @@ def _find_words(given: Sequence[str]) -> list[tuple[str, int]]:
   return places
 
 
-def _labels_of(answers: Iterable[base.Answer]) -> list[list[str]]:
+def _labels_of(answers: Iterable[Answer]) -> list[list[str]]:
   return [[word["label"] for word in answer["words"]] for answer in answers]

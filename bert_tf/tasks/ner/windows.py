@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf import tokenization
 from bert_tf.tasks import base
+from bert_tf.tasks.rows import Row
 
 
 def make_windows(
-  sentences: Iterable[base.Row],
+  sentences: Iterable[Row],
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
   document_context: bool = False,

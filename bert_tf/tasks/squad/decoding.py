@@ -15,7 +15,7 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.files import atomic
-from bert_tf.tasks import base
+from bert_tf.tasks import rows
 from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import windows as squad_features
@@ -213,7 +213,7 @@ def original_text(
   return text[positions[first] : positions[last] + 1], positions[first]
 
 
-def to_json(answer: Answer) -> base.Answer:
+def to_json(answer: Answer) -> rows.Answer:
   """Returns the answer to a question as JSON values.
 
   It has the `answer`, None if there is none, with single spaces between words;
@@ -244,7 +244,7 @@ def file_text(text: str | None, version_2_with_negative: bool) -> str:
 
 def write_predictions(
   output_dir: str,
-  answers: Mapping[str, base.Answer],
+  answers: Mapping[str, rows.Answer],
   version_2_with_negative: bool,
 ) -> None:
   """Writes predictions.json, nbest_predictions.json and null_odds.json of 2.0.

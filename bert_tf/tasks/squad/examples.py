@@ -12,7 +12,7 @@ from absl import logging
 from bert_tf import tokenization
 from bert_tf.files import json_files, recognize
 from bert_tf.formats import tables
-from bert_tf.tasks import base
+from bert_tf.tasks.rows import Row
 
 # A word, as SQuAD's readers split text. Unlike `str.split`, they do not split
 # at other white space, such as U+00A0.
@@ -84,7 +84,7 @@ def read_squad_examples(
   is_training: bool,
   version_2_with_negative: bool = False,
   verbose_logging: bool = False,
-) -> list[base.Row]:
+) -> list[Row]:
   """Reads the questions of a SQuAD file; see `parse`."""
   form = recognize.form_of(input_file)
   if form not in ("", "a JSON object"):
@@ -104,7 +104,7 @@ def parse(
   is_training: bool,
   version_2_with_negative: bool = False,
   verbose_logging: bool = False,
-) -> list[base.Row]:
+) -> list[Row]:
   """Returns the questions of SQuAD's JSON in order; `name` is for messages.
 
   A row has `id`, `question`, `context`; `answers`, the texts of the accepted
@@ -134,7 +134,7 @@ def parse(
       f"{name}: no question has the field is_impossible. Set "
       "`version_2_with_negative=False` for data of SQuAD 1.1."
     )
-  rows: tables.Examples[base.Row] = tables.Examples()
+  rows: tables.Examples[Row] = tables.Examples()
   contexts = functools.cache(Context)
   ids: set[str] = set()
   not_found: list[str] = []
@@ -171,7 +171,7 @@ def parse(
 
 def make_row(
   qas_id: str, question: str, context: str, answers: list[FileAnswer] | None
-) -> base.Row:
+) -> Row:
   """Returns the row of a question; `answers` are None if they are not known."""
   texts = None if answers is None else [answer.text for answer in answers]
   return {
@@ -209,7 +209,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def locate(
-  row: base.Row,
+  row: Row,
   answers: list[FileAnswer],
   context: Context,
   version_2_with_negative: bool,

@@ -10,7 +10,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf.files import json_files, paths, shard_files
-from bert_tf.tasks import base
+from bert_tf.tasks.rows import Row
 from bert_tf.tasks.squad import examples as squad_data
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -39,22 +39,29 @@ class SquadAnswers:
 
 
 def correct_answers(
-  rows: Sequence[base.Row],
+  rows: Sequence[Row],
   version_2_with_negative: bool = False,
 ) -> SquadAnswers | None:
   """Returns the accepted answers; None for a file without answers.
 
   Data with a question that is marked impossible count as SQuAD 2.0. So do data
-  with an empty list of answers if `version_2_with_negative` is set. The file
-  counts as without answers if a question lacks the field, or if all lists are
-  empty and none is marked impossible.
+  with an empty list of answers if `version_2_with_negative` is set. Questions
+  without the field are left out, with a warning. The file counts as without
+  answers if all lists are empty and no question is marked impossible.
   """
-  if any(row["answers"] is None for row in rows):
-    return None
-  is_marked = any(row.get("is_impossible") for row in rows)
-  if not is_marked and not any(row["answers"] for row in rows):
-    return None
   texts = {row["id"]: row["answers"] for row in rows}
+  unanswered = [qas_id for qas_id, answers in texts.items() if answers is None]
+  is_marked = any(row.get("is_impossible") for row in rows)
+  if not is_marked and not any(texts.values()):
+    return None
+  if unanswered:
+    logging.warning(
+      "%d of %d questions have no `answers`, such as %s. They are not scored.",
+      len(unanswered),
+      len(texts),
+      unanswered[0],
+    )
+  texts = {q: answers for q, answers in texts.items() if answers is not None}
   is_v2 = is_marked or (version_2_with_negative and [] in texts.values())
   return SquadAnswers(texts, is_v2)
 

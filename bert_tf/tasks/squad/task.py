@@ -12,6 +12,7 @@ from absl import logging
 from bert_tf import losses
 from bert_tf.files import paths
 from bert_tf.tasks import base
+from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import decoding, examples, metrics, windows
 from bert_tf.tensor import Tensor
@@ -65,7 +66,7 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
       "dev": base.SplitFile(self.config.predict_file, "predict_file"),
     }
 
-  def read(self, split: str) -> Sequence[base.Row]:
+  def read(self, split: str) -> Sequence[Row]:
     """Reads the questions of a file."""
     config, path = self.config, self.files[split].path
     assert path
@@ -91,7 +92,7 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
       )
     return questions
 
-  def add_label(self, row: base.Row, label: Any, split: str) -> base.Row:
+  def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds the accepted answers, and for training the place of the only one."""
     answers = examples.to_answers(label, row["context"])
     labelled = examples.make_row(
@@ -110,7 +111,7 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
       raise ValueError(f"{fault}.")
     return labelled
 
-  def describe_labels(self, rows: Sequence[base.Row]) -> str:
+  def describe_labels(self, rows: Sequence[Row]) -> str:
     """Returns how many questions have an answer."""
     if all(r["answers"] is None and r["is_impossible"] is None for r in rows):
       return "no answers"
@@ -118,13 +119,13 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
     num_others = len(rows) - num_answered
     return f"{num_answered} with an answer, {num_others} without"
 
-  def order_for_training(self, rows: Sequence[base.Row]) -> Sequence[base.Row]:
+  def order_for_training(self, rows: Sequence[Row]) -> Sequence[Row]:
     """Returns the questions shuffled, as in the original."""
     shuffled = list(rows)
     random.Random(_SHUFFLE_SEED).shuffle(shuffled)
     return shuffled
 
-  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the windows of each context; none if it has no word pieces."""
     for context, cut in windows.make_windows(
       rows, self.tokenizer, self.settings
@@ -135,9 +136,7 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
         is_cut=any(window.is_question_cut for window in cut),
       )
 
-  def targets(
-    self, row: base.Row, inputs: base.Inputs
-  ) -> Iterable[base.Features]:
+  def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the id of each window, and for training its answer's place."""
     _, cut = inputs.state
     for window in cut:
@@ -166,7 +165,7 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
-  ) -> base.Answer:
+  ) -> Answer:
     """Returns the best answer of all windows."""
     context, cut = inputs.state
     starts, ends = np.full(
@@ -178,9 +177,7 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
     answer = self._decoder.predict(context, cut, starts, ends)
     return decoding.to_json(answer)
 
-  def score(
-    self, rows: Sequence[base.Row], answers: Sequence[base.Answer]
-  ) -> base.Results:
+  def score(self, rows: Sequence[Row], answers: Sequence[Answer]) -> Results:
     """Returns the scores of the answers; {} if the rows have none."""
     has_negatives = self._has_negatives
     correct = metrics.correct_answers(rows, has_negatives)
@@ -211,9 +208,9 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
   def write_predictions(
     self,
     output_dir: str,
-    rows: Sequence[base.Row],
-    answers: Iterable[base.Answer],
-  ) -> base.Results:
+    rows: Sequence[Row],
+    answers: Iterable[Answer],
+  ) -> Results:
     """Writes the predictions and, if the file has answers, their scores.
 
     If it has none, removes the eval_results.txt of earlier predictions.

@@ -12,6 +12,7 @@ import numpy as np
 
 from bert_tf import tokenization
 from bert_tf.tasks import base
+from bert_tf.tasks.rows import Row
 from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import examples as squad_data
 
@@ -42,7 +43,7 @@ class InputFeatures:
 
 
 def make_windows(
-  rows: Iterable[base.Row],
+  rows: Iterable[Row],
   tokenizer: tokenization.FullTokenizer,
   settings: config_lib.SquadSettings,
 ) -> Iterator[tuple[squad_data.Context, list[InputFeatures]]]:
@@ -106,7 +107,7 @@ def _read_pieces(
 
 def _answer_pieces(
   tokenizer: tokenization.FullTokenizer,
-  row: base.Row,
+  row: Row,
   ids: np.ndarray,
   words: np.ndarray,
 ) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from bert_tf.formats import tables
 from bert_tf.formats.tables import Column
-from bert_tf.tasks import base
+from bert_tf.tasks.rows import Row
 from bert_tf.tasks.swag import config as config_lib
 
 
@@ -87,7 +87,7 @@ def read_rows(
   layout: ChoiceLayout,
   has_labels: bool,
   skip_bad_rows: bool | None = None,
-) -> list[base.Row]:
+) -> list[Row]:
   """Reads one file of a task; skip_bad_rows logs and leaves out faulty rows.
 
   A row has `id`, its file and line; `context`; `choices`, each with the
@@ -102,7 +102,7 @@ def read_rows(
   needed += [layout.label] if has_labels else []
   num_choices = None
 
-  def convert(line: int, row: tables.Row) -> base.Row:
+  def convert(line: int, row: tables.Row) -> Row:
     nonlocal num_choices
     cells, names = row, layout.choices
     if len(names) == 1:

@@ -10,6 +10,7 @@ import numpy as np
 from bert_tf import losses
 from bert_tf.tasks import base
 from bert_tf.tasks import config as config_lib
+from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.tasks.swag import layouts
 from bert_tf.tensor import Tensor
 from bert_tf.training import results
@@ -43,7 +44,7 @@ class SwagTask(base.Task[config_lib.TaskSettings]):
       for split, name in self.layout.files.items()
     }
 
-  def read(self, split: str) -> Sequence[base.Row]:
+  def read(self, split: str) -> Sequence[Row]:
     """Reads the rows of a split."""
     is_test = split == "test"
     # Predictions must match the test file row by row.
@@ -51,7 +52,7 @@ class SwagTask(base.Task[config_lib.TaskSettings]):
     path = self.files[split].path or ""
     return layouts.read_rows(path, self.layout, not is_test, skip)
 
-  def add_label(self, row: base.Row, label: Any, split: str) -> base.Row:
+  def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds the index of the right choice, in the form of label_type."""
     choices = row["choices"]
     if len(choices) < 2:
@@ -59,7 +60,7 @@ class SwagTask(base.Task[config_lib.TaskSettings]):
     index = layouts.label_id(label, choices, self.layout.label_type)
     return {**row, "label": index}
 
-  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the sequences of each row, one for each choice."""
     for row in rows:
       context = self.tokenizer.tokenize_to_ids(row["context"])
@@ -70,9 +71,7 @@ class SwagTask(base.Task[config_lib.TaskSettings]):
         is_cut=any(self.is_cut(context, choice) for choice in choices),
       )
 
-  def targets(
-    self, row: base.Row, inputs: base.Inputs
-  ) -> Iterable[base.Features]:
+  def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the index of the right choice, 0 if it is not known."""
     yield {
       "label_ids": np.array([row.get("label") or 0]),
@@ -96,7 +95,7 @@ class SwagTask(base.Task[config_lib.TaskSettings]):
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
-  ) -> base.Answer:
+  ) -> Answer:
     """Returns the most probable choice."""
     logits = np.concatenate([output["logits"] for output in outputs])  # [C]
     [row] = base.probabilities(logits[None])
@@ -105,9 +104,9 @@ class SwagTask(base.Task[config_lib.TaskSettings]):
   def write_predictions(
     self,
     output_dir: str,
-    rows: Sequence[base.Row],
-    answers: Iterable[base.Answer],
-  ) -> base.Results:
+    rows: Sequence[Row],
+    answers: Iterable[Answer],
+  ) -> Results:
     """Writes test_results.tsv and predictions.jsonl."""
     objects = []
     for row, answer in zip(rows, answers):

@@ -42,8 +42,8 @@ def test_every_label_keeps_an_example_to_train_on(labels, num):
   for seed in range(5):
     dev = held_out(labels, 0.1, seed)
     assert len(dev) == num
-    train = {x for i, x in enumerate(labels) if i not in dev}
-    assert {x for x in labels if isinstance(x, str)} <= train
+    train = [x for i, x in enumerate(labels) if i not in dev]
+    assert all(x in train for x in labels if isinstance(x, str))
 
 
 def test_copies_of_training_texts_are_not_held_out():
@@ -117,7 +117,11 @@ def test_a_file_is_split_and_a_later_command_keeps_the_split(base, tmp_path):
 MISTAKES = {
   "two sources": ({"data_dir": "data"}, "`data_dir` or `data_file`"),
   "no source": ({"data_file": None}, "`data_dir` or `data_file`"),
-  "an unknown ending": ({"data_file": "a.xlsx"}, "a.xlsx (`data_file`)"),
+  "a file of Excel": (
+    {"data_file": "a.xlsx"},
+    "a.xlsx (`data_file`) is an Excel",
+  ),
+  "an unknown ending": ({"data_file": "a.ods"}, "a.ods (`data_file`)"),
   "texts as labels": ({"label_column": "text"}, "each label occurs once. Is"),
   "no such file": ({"data_file": "none/a.csv"}, "none/a.csv. Set `data_file`"),
   "no test file": ({"do_predict": True}, "`do_predict` needs a test file"),
@@ -126,7 +130,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_names_the_setting(base, tmp_path, mistake):
+def test_a_mistake_names_the_setting(base, tmp_path, monkeypatch, mistake):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04xl/workbook.xml")
   changes, expected = MISTAKES[mistake]
   with pytest.raises(ValueError) as error:
     config = make(base, tmp_path / "out")

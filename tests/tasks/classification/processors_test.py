@@ -123,10 +123,12 @@ def test_a_processor_is_a_task_like_the_built_in_ones(folder):
   assert set(results) == {"eval_accuracy", "eval_loss", "global_step", "loss"}
   assert results["global_step"] == 2
   saved = json.loads(pathlib.Path("own/run.json").read_text())
-  assert saved["labels"] == ["good", "bad"]
-  assert saved["task_name"] == "Reviews"
-  assert saved["problem_type"] == "classification"
-  assert saved["is_pair"] is False
+  assert saved["labels"] == {
+    "task_name": "Reviews",
+    "problem_type": "classification",
+    "labels": ["good", "bad"],
+  }
+  assert saved["settings"]["is_pair"] is False
   assert np.loadtxt("own/test_results.tsv").shape == (4, 2)
   lines = pathlib.Path("own/predictions.jsonl").read_text().splitlines()
   assert [json.loads(line)["id"] for line in lines] == [
@@ -149,7 +151,8 @@ def test_pairs_and_single_texts_are_distinguished(folder, long_text):
     runs.assert_refused(fine_tuning.run, config, "long_text")
   else:
     fine_tuning.run(config)
-    assert json.loads(pathlib.Path("own/run.json").read_text())["is_pair"]
+    saved = json.loads(pathlib.Path("own/run.json").read_text())
+    assert saved["settings"]["is_pair"]
 
 
 def test_labels_may_be_numbers_and_a_second_text_empty():
@@ -162,8 +165,8 @@ def test_labels_may_be_numbers_and_a_second_text_empty():
 
   names = processors.labels(Numbers())
   assert names == ("0", "1")
-  dev_examples = processors.read_examples(Numbers(), "dev", ".", names)
-  assert [(e.text_b, e.label) for e in dev_examples] == [(None, "1")]
+  rows = processors.read_rows(Numbers(), "dev", ".", names)
+  assert rows == [{"id": "d", "text": "a", "label": "1"}]
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,14 @@ def test_columns_can_be_chosen(tmp_path):
   assert sentence["label"] == ["B-PER", "O"]
 
 
+def test_a_cell_between_tabs_may_be_empty(tmp_path):
+  (sentence,) = read(tmp_path, "EU\tNNP\tB-ORG\nsays\t\tO\n")
+  assert sentence["label"] == ["B-ORG", "O"]
+  # Several tabs may also align the columns.
+  (sentence,) = read(tmp_path, "EU\t\tB-ORG\nsays\tO\n")
+  assert sentence["label"] == ["B-ORG", "O"]
+
+
 def test_files_of_words_have_no_tags(tmp_path):
   (sentence,) = read(tmp_path, "O\nPeter\n")
   assert sentence["words"] == ["O", "Peter"] and "label" not in sentence

@@ -166,7 +166,7 @@ def test_records_hold_padded_windows_and_their_labels(tokenizer, tmp_path):
   data = setups.encode(make_task(tokenizer, 6), rows, tmp_path)
   features = [
     {name: values.numpy().tolist() for name, values in record.items()}
-    for record in setups.read(data)
+    for record in setups.read(tmp_path / "eval.tf_record", data.spec)
   ]
   assert features == [
     {

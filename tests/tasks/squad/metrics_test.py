@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bert_tf.tasks.squad import metrics
+from tests.support import runs
 
 
 @pytest.mark.parametrize(
@@ -222,6 +223,17 @@ def test_an_ensemble_answers_with_the_highest_mean_probability(
     for name in (files, "p.json")
   ]
   assert scores[0] == scores[1] != ""
+
+
+def test_a_question_without_answers_is_not_scored():
+  rows = [
+    {"id": "q", "answers": ["cat"]},
+    {"id": "r", "answers": None},
+  ]
+  with runs.logged() as log:
+    answers = metrics.correct_answers(rows)
+  assert answers.texts == {"q": ["cat"]} and " r." in log()
+  assert metrics.correct_answers(rows[1:]) is None
 
 
 def test_null_odds_make_questions_without_answers_v2(data_file, tmp_path):

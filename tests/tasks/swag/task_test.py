@@ -242,9 +242,8 @@ def read_ids(text):
 
 def encode(folder, tokenizer, length, row):
   """Returns the features of a row's record."""
-  [features] = setups.read(
-    setups.encode(make_task(tokenizer, length), [row], folder)
-  )
+  data = setups.encode(make_task(tokenizer, length), [row], folder)
+  [features] = setups.read(folder / "eval.tf_record", data.spec)
   return features
 
 
@@ -293,8 +292,9 @@ def test_a_change_of_the_example_rewrites_the_records(
 ):
   task = make_task(tokenizer, 12)
   for row, is_reused in ((ROW, False), (ROW, True), ({**ROW, **change}, False)):
-    data = setups.encode(task, [row], tmp_path)
-    assert data.records.is_reused == is_reused
+    with runs.logged() as log:
+      setups.encode(task, [row], tmp_path)
+    assert ("records of an earlier run" in log()) == is_reused
 
 
 def encode_lengths(folder, tokenizer, lengths):
@@ -303,13 +303,16 @@ def encode_lengths(folder, tokenizer, lengths):
     {"context": "the", "choices": [" ".join(["of"] * (n - 4)) for n in row]}
     for row in lengths
   ]
-  return setups.encode(make_task(tokenizer, 16), rows, folder, "train")
+  settings = {"train": {"train_batch_size": 2}, "group_by_length": True}
+  task = make_task(tokenizer, 16, **settings)
+  return setups.encode(task, rows, folder, "train")
 
 
 def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
   lengths = [(5, 8), (7, 5), (5, 9), (6, 6), (7, 7)]
   data = encode_lengths(tmp_path, tokenizer, lengths)
-  uncut, cut = list(setups.read(data)), list(data.evaluation(2))
+  uncut = list(setups.read(tmp_path / "train.tf_record", data.spec))
+  cut = list(data.evaluation(2))
   assert [b["input_ids"].shape.as_list() for b in cut] == [
     [2, 2, 8],
     [2, 2, 9],
@@ -330,10 +333,7 @@ def test_examples_with_longest_choices_of_similar_length_share_a_batch(
   # others and share batches with them.
   lengths = [(8, 5, 5)] * 5 + [(16, 5, 5)] * 6 + [(11, 11, 11)] * 5
   data = encode_lengths(tmp_path, tokenizer, lengths)
-  train = training_config.TrainConfig(
-    output_dir="", train_batch_size=2, num_train_steps=1, num_warmup_steps=0
-  )
-  batches = data.training(train, 0, group_by_length=True)
+  batches = data.training(0)
   # A window of 50 batches has 100 examples, more than 6 of the 16.
   widths = [b["input_ids"].shape[-1] for b in batches.take(50)]
   assert len(set(widths)) == 3

@@ -1,0 +1,58 @@
+"""Parts of messages for users."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def join_names(names: Sequence[str], num_shown: int = 20) -> str:
+  """Joins the first names for a message, and counts the rest."""
+  num_left = len(names) - num_shown
+  shown = ", ".join(names[:num_shown])
+  return f"{shown} and {num_left} more" if num_left > 0 else shown
+
+
+def did_you_mean(
+  word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6
+) -> str:
+  """Returns a hint at the names that resemble a wrong one; "" if none does."""
+  close = difflib.get_close_matches(word, sorted(names), most, cutoff)
+  return f" Did you mean {', '.join(close)}?" if close else ""
+
+
+def missing_columns(
+  columns: Sequence[Any],
+  existing: Sequence[str],
+  settings: Mapping[Any, str] | None = None,
+) -> str:
+  """Describes the columns that a table lacks or has twice; "" for none.
+
+  `settings` has the setting that names a column, by column.
+  """
+  faults = []
+  for column in dict.fromkeys(columns):
+    if (count := existing.count(column)) != 1:
+      fault = f"{count} columns" if count else "no column"
+      setting = (settings or {}).get(column)
+      suffix = f" (`{setting}`)" if setting else ""
+      faults.append(f"{fault} {column!r}{suffix}")
+  if not faults:
+    return ""
+  names = join_names(existing) or "none"
+  return f"{' and '.join(faults)}. Its columns: {names}."
+
+
+def shorten(text: str, size: int = 80) -> str:
+  """Cuts a text for a message to `size` characters."""
+  return text if len(text) <= size else f"{text[: size - 3]}..."
+
+
+def printable(text: str) -> str:
+  """Escapes the control characters of a text for a terminal.
+
+  A label or a name in a file could otherwise control the terminal.
+  """
+  return re.sub(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda m: f"\\u{ord(m[0]):04x}", text
+  )

@@ -1,0 +1,30 @@
+"""Rows, the only kind of example, and their answers. Imports no TensorFlow."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+Row = dict[str, Any]  # Values by field; `id` and `label` are known names.
+Answer = dict[str, Any]  # JSON values by name.
+Results = dict[str, float | int]  # Of an evaluation, by name.
+
+
+def labels_in(label: Any) -> Iterator[Any]:
+  """Yields the names in a label, which may be a list; none for a number."""
+  if isinstance(label, list | tuple):
+    for item in label:
+      yield from labels_in(item)
+  elif not isinstance(label, float | None):
+    yield label
+
+
+def with_empty_text(rows: Iterable[Mapping[str, Any]]) -> list[int]:
+  """Returns the indices of rows in which a text, or one of a list, is blank."""
+  empty = []
+  for index, row in enumerate(rows):
+    texts = (
+      [value] if isinstance(value, str) else value for value in row.values()
+    )
+    if not all(map(str.strip, itertools.chain.from_iterable(texts))):
+      empty.append(index)
+  return empty
