@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import checkpoint_names, checkpoints, modeling, tokenization
+from bert_tf import checkpoint_names, checkpoints, heads, modeling, tokenization
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.export.runtimes import ids_models
@@ -241,3 +241,21 @@ def test_a_checkpoint_is_in_memory_once(run_folder):
   weights = 4 * sum(int(np.prod(shapes[name])) for name in names)
   # The model's weights and the seed of its dropout.
   assert weights <= count_variable_bytes() - before < 1.1 * weights
+
+
+@pytest.mark.parametrize("task", ["classification", "encoder", "pretraining"])
+def test_eager_and_traced_answers_are_equal(tmp_path, run_folder, task):
+  folder = run_folder
+  if task == "pretraining":
+    model = tiny_models.widen(heads.PretrainingModel(tiny_models.CONFIG))
+    folder = tiny_models.write_run(tmp_path / "run", model)
+  predictor = bert_tf.Predictor(str(folder or tmp_path / "run"), task=task)
+  rows = ["the of [MASK] and", "a in [MASK] to"]
+  [inputs] = zip(*[predictor.task().preprocess([{"text": r}]) for r in rows])
+  sequences = [sequence for row in inputs for sequence in row.sequences]
+  reader = predictor.task()
+  eager = predictor.compute(sequences, reader)
+  predictor.functions["ids"].prepare()
+  for ours, theirs in zip(eager, predictor.compute(sequences, reader)):
+    for name in reader.outputs:
+      np.testing.assert_allclose(ours[name], theirs[name], atol=1e-5)
