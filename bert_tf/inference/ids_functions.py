@@ -69,7 +69,7 @@ class IdsFunction(abc.ABC):
       raise ValueError(errors.reason(error)) from error
     return {name: np.asarray(outputs[name]) for name in names or outputs}
 
-  def prepare(self) -> None:
+  def prepare(self) -> None:  # noqa: B027 - most have nothing to do.
     """Does what the first calls would do, such as tracing."""
 
   @abc.abstractmethod

@@ -277,7 +277,7 @@ FAULTS = {
   "a number as text": (
     "jsonl",
     '{"text": 5, "label": 1}\n',
-    "train.jsonl:1: 5 is not a text (column 'text'); `skip_bad_rows` leaves",
+    "train.jsonl:1: 5 is not a text (column 'text'). `skip_bad_rows` leaves",
   ),
   **{
     f"the label {label}": (
@@ -287,7 +287,7 @@ FAULTS = {
     )
     for label in ("null", "NaN", "Infinity", '"\\ud83d"')
   },
-  "an empty text": ("csv", "text;label\n ;1\n", "'text'); `skip_bad_rows` "),
+  "an empty text": ("csv", "text;label\n ;1\n", "'text'). `skip_bad_rows` "),
   "an open quotation mark": (
     "csv",
     'text,label\n"a,1\nb,2\n',
