@@ -26,9 +26,9 @@ import numpy as np
 from keras import ops
 
 from bert_tf import names
-from bert_tf.kernels import backend
-from bert_tf.layers import serialization
-from bert_tf.tensor import Tensor
+from bert_tf.model.kernels import backend
+from bert_tf.model.layers import serialization
+from bert_tf.model.tensor import Tensor
 
 
 @serialization.register

@@ -15,9 +15,10 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
-from bert_tf import heads, losses, modeling
+from bert_tf import modeling
 from bert_tf.cli import config_flags, devices, model_flags
-from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.model import heads, losses
+from bert_tf.tasks.pretraining import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective
 

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import heads, tokenization
+from bert_tf import tokenization
+from bert_tf.checkpoint import run_info
 from bert_tf.export import saved_models
 from bert_tf.files import packages
-from bert_tf.model_folder import run_info
+from bert_tf.model import heads
 from bert_tf.modeling import Tensor
 
 # The kinds of characters in `tokenization`, as regular expressions of RE2.

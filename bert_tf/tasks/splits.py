@@ -17,18 +17,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import model_inputs
-from bert_tf.data import (
-  input_pipeline,
-  padding,
-  records,
-  unknown_pieces,
-)
-from bert_tf.files import messages, paths
-from bert_tf.formats import tables
-from bert_tf.model_folder import run_info
+from bert_tf.checkpoint import run_info
+from bert_tf.data import input_pipeline, padding, records
+from bert_tf.files import messages, paths, tables
+from bert_tf.model import model_inputs
 from bert_tf.tasks import base, run
 from bert_tf.tasks.rows import Row, with_empty_text
+from bert_tf.text import unknown_pieces
 from bert_tf.training import compilation
 
 # The records of each split.

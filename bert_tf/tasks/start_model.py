@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from bert_tf import heads
+from bert_tf.checkpoint import hugging_face, run_info
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import messages
-from bert_tf.formats import hugging_face
-from bert_tf.model_folder import run_info
-from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.model import heads
 from bert_tf.training import adapters
 
 

@@ -11,8 +11,8 @@ import time
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import pretraining_data, pretraining_shards
 from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.data.pretraining import pretraining_data, pretraining_shards
 
 ROOT = pathlib.Path(__file__).parents[2]
 HAND_MADE = ROOT / "tests" / "golden" / "pretraining"

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads, modeling
+from bert_tf import modeling
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import conversion
+from bert_tf.model import heads
 from bert_tf.tasks.classification import glue
 from tests.support import tiny_models
 

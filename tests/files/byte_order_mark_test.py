@@ -6,9 +6,8 @@ import json
 import pytest
 
 from bert_tf import modeling, tokenization
-from bert_tf.corpora import corpus
-from bert_tf.files import json_files, text_lines
-from bert_tf.formats import tables
+from bert_tf.files import json_files, tables, text_lines
+from bert_tf.text import corpus
 from tests.support import runs
 
 MARK = b"\xef\xbb\xbf"

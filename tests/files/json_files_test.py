@@ -5,9 +5,8 @@ import json
 import pytest
 
 from bert_tf import modeling
+from bert_tf.checkpoint import hugging_face, run_info, sentence_transformers
 from bert_tf.files import json_files
-from bert_tf.formats import hugging_face, sentence_transformers
-from bert_tf.model_folder import run_info
 from bert_tf.training import evaluation
 
 BROKEN = {

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoint_names, checkpoints
+from bert_tf.checkpoint import checkpoint_names, checkpoints
 from bert_tf.inference import ids_functions
 
 # Number of choices of a random multiple-choice input.

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import tokenization
-from bert_tf.model_folder import run_info
+from bert_tf.checkpoint import run_info
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import glue, layouts
 from tests.support import setups
