@@ -11,7 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "bert_tf"
 RESEARCH = ROOT / "research"
 
-# Folders and the modules at the root of the package, in import order.
+# Folders and the modules at the root of the package, in import order. The
+# original's `modeling` counts as a part of `model`.
 FOLDERS = (
   "names",
   "settings",
@@ -21,7 +22,6 @@ FOLDERS = (
   "tokenization",
   "text",
   "model",
-  "modeling",
   "optimization",
   "checkpoint",
   "data",
@@ -75,7 +75,7 @@ def modules():
 
 def folder(name):
   """Returns the entry of FOLDERS that contains a module."""
-  return name.partition(".")[0]
+  return "model" if name == "modeling" else name.partition(".")[0]
 
 
 def imported_names(path):

@@ -20,6 +20,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from bert_tf import distribution
 from bert_tf.checkpoint import checkpoint_names, hugging_face
 from bert_tf.files import atomic, errors, messages, paths
+from bert_tf.model import hugging_face_config
 from bert_tf.model.layers import lora
 
 GLOBAL_STEP = checkpoint_names.GLOBAL_STEP
@@ -59,7 +60,7 @@ class CheckpointReader:
   def __init__(self, path: str) -> None:
     self.untrained: frozenset[str] = frozenset()
     self.path = path
-    if hugging_face.is_weights(path):
+    if hugging_face_config.is_weights(path):
       self._reader: Any = hugging_face.Reader(path)
       self.untrained = self._reader.untrained
       self.shapes = self._reader.get_variable_to_shape_map()

@@ -4,60 +4,23 @@ import dataclasses
 import os
 import re
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from bert_tf import names as names_lib
 from bert_tf import task_registry
-from bert_tf.files import errors, json_files, messages, packages, paths
+from bert_tf.files import errors, messages, packages, paths
+from bert_tf.model import hugging_face_config
 
-CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-# The ends of the names of weights: today's, and those of transformers 4.
-SUFFIXES = (".safetensors", "tf_model.h5")
 
 MERGE = (
   "merge it into its model with PEFT's merge_and_unload, and save the result "
   "with save_pretrained."
 )
 
-# Hugging Face's activations to ours. Their "gelu" is exact; ours is the tanh
-# approximation, as in the 2018 release.
-ACTIVATIONS = {
-  "gelu": "gelu_erf",
-  "gelu_new": "gelu",
-  "gelu_pytorch_tanh": "gelu",
-  "relu": "relu",
-  "tanh": "tanh",
-  "linear": "linear",
-}
-
-# The only supported values.
-FIXED_SETTINGS = {
-  "model_type": "bert",
-  "position_embedding_type": "absolute",
-  "is_decoder": False,
-  "add_cross_attention": False,
-}
-# What BERT does, by the keys of similar models, whose tensors can have BERT's
-# names: BigBird, pre-norm models, MobileBERT, DeBERTa and NEZHA.
-_OTHER_MODELS = {
-  "attention_type": "original_full",
-  "rescale_embeddings": False,
-  "ln_type": "postln",
-  "normalization_type": "layer_norm",
-  "relative_attention": False,
-  "use_relative_position": False,
-}
-
-# Our problem types to Hugging Face's.
-PROBLEM_TYPES = {
-  "classification": "single_label_classification",
-  "regression": "regression",
-  "multilabel": "multi_label_classification",
-}
 
 # Prefixes of the heads' variables: Hugging Face's to the 2018 release's.
 _HEADS = {
@@ -91,22 +54,6 @@ _TORCH_ENDS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
-  """The keys of config.json that this package reads, besides the sizes."""
-
-  architectures: list[str] | None = None
-  hidden_act: str | None = None
-  hidden_size: int | None = None
-  id2label: dict[str, str] | None = None
-  initializer_range: float = 0.02
-  model_type: str | None = None
-  problem_type: str | None = None
-  # The activation of a cross-encoder; the second key is that before version 4.
-  sentence_transformers: dict[str, Any] | None = None
-  sbert_ce_default_activation_function: str | None = None
-
-
-@dataclasses.dataclass(frozen=True)
 class Tensors:
   """The tensors of a file."""
 
@@ -131,24 +78,31 @@ class Reader:
 
   def __init__(self, path: str) -> None:
     file = open_file(path)
-    self._file = file if path.endswith(SUFFIXES[0]) else _torch_tensors(file)
+    self._file = (
+      file
+      if path.endswith(hugging_face_config.SUFFIXES[0])
+      else _torch_tensors(file)
+    )
     self.notes: tuple[str, ...] = ()
     if any(".lora_" in key for key in self._file.shapes):
       raise ValueError(f"{path} holds a LoRA adapter; {MERGE}")
-    config = read_config(os.path.dirname(path))
+    config = hugging_face_config.read_config(os.path.dirname(path))
     # The scope of a file without a model_type might be `roberta.`.
     anchors = _ANCHORS if config.model_type else _ANCHORS[:1]
     scope = names_lib.find_scope(self._file.shapes, anchors)
     if scope:
       self.notes += (f"The tensors' prefix {scope} was dropped.",)
     keys = {key.removeprefix(scope): key for key in self._file.shapes}
-    has_choices = find_task(config) is task_registry.SWAG
+    has_choices = hugging_face_config.find_task(config) is task_registry.SWAG
     self._keys = {
       original_name(key, has_choices): old
       for key, old in keys.items()
       if key not in _COPIES and not key.endswith("embeddings.position_ids")
     }
-    is_bert = config.model_type in (None, FIXED_SETTINGS["model_type"])
+    is_bert = config.model_type in (
+      None,
+      hugging_face_config.FIXED_SETTINGS["model_type"],
+    )
     if _WORDS not in self._keys or not config.hidden_size or not is_bert:
       raise ValueError(
         f"{path} does not hold one BERT model: its model_type is "
@@ -214,7 +168,7 @@ class Reader:
 def open_file(path: str) -> Tensors:
   """Opens a safetensors or an HDF5 file; raises the errors of `Reader`."""
   shapes: dict[str, tuple[int, ...]] = {}
-  if not path.endswith(SUFFIXES[0]):
+  if not path.endswith(hugging_face_config.SUFFIXES[0]):
     import h5py  # A dependency of Keras.
 
     def note(name: str, item: Any) -> None:
@@ -299,73 +253,3 @@ def hugging_face_name(name: str, prefix: str) -> str:
   key = re.sub(r"(kernel|gamma|(output|choice)_weights)$", "weight", key)
   key = re.sub(r"(beta|output_bias)$", "bias", key)
   return prefixes[start] + re.sub(r"(_embeddings)$", r"\1.weight", key)
-
-
-def is_weights(path: str) -> bool:
-  """Whether a file has the name of weights that `Reader` reads."""
-  return path.endswith(SUFFIXES)
-
-
-def is_config(json_object: Mapping[str, Any], path: str) -> bool:
-  """Whether a config is Hugging Face's.
-
-  Those of 2019 lack the keys that tell, but are beside Hugging Face's weights.
-  """
-  if "model_type" in json_object or "architectures" in json_object:
-    return True
-  folder, name = os.path.split(path)
-  names = paths.list_folder(folder or ".") if name == CONFIG else []
-  return any(map(is_weights, names))
-
-
-def unsupported_settings(config: Mapping[str, Any]) -> list[str]:
-  """Describes the settings of a config, of either form, that BERT lacks."""
-  supported = {**FIXED_SETTINGS, **_OTHER_MODELS}
-  if "hidden_size" in config:
-    supported["embedding_size"] = config["hidden_size"]
-  return [
-    f"{name} is {config[name]!r} and must be {value!r}"
-    for name, value in supported.items()
-    if config.get(name, value) not in (value, None)
-  ]
-
-
-def read_config(folder: str) -> Config:
-  """Reads config.json; raises the errors of json_files."""
-  return json_files.read(os.path.join(folder, CONFIG), Config)
-
-
-def original_config(
-  config: Mapping[str, Any], names: Collection[str], path: str
-) -> dict[str, Any]:
-  """Converts a config.json to bert_config.json; `names` are the shared keys.
-
-  Raises:
-    ValueError: names all missing keys and all unsupported settings.
-  """
-  faults = [f"{name} is missing" for name in names if name not in config]
-  faults += unsupported_settings(config)
-  hidden_act = config.get("hidden_act", "gelu")
-  if hidden_act not in ACTIVATIONS:
-    known = ", ".join(ACTIVATIONS)
-    faults.append(f"hidden_act is {hidden_act!r} and must be one of {known}")
-  if faults:
-    raise ValueError(
-      f"{path} describes an unsupported model: {'; '.join(faults)}."
-    )
-  names = (*names, "layer_norm_eps")  # Some files leave the latter out.
-  values = {name: config[name] for name in names if name in config}
-  return {**values, "hidden_act": ACTIVATIONS[hidden_act]}
-
-
-def find_task(config: Config) -> task_registry.TaskSpec:
-  """The task of the class in config.json; ENCODER if unknown."""
-  names = {*(config.architectures or ())}
-  tasks = task_registry.TASKS.values()
-  found = (task for task in tasks if names.intersection(task.hugging_face))
-  return next(found, task_registry.ENCODER)
-
-
-def numbered_labels(num_labels: int) -> tuple[str, ...]:
-  """Names for unnamed labels, as transformers makes them."""
-  return tuple(f"LABEL_{i}" for i in range(num_labels))

@@ -19,13 +19,12 @@ from bert_tf import settings, task_registry, tokenization
 from bert_tf.checkpoint import (
   checkpoint_names,
   checkpoints,
-  hugging_face,
   run_info,
   weights,
 )
 from bert_tf.checkpoint.checkpoints import is_saved_model
 from bert_tf.files import json_files, paths, tokenizer_files
-from bert_tf.model import heads
+from bert_tf.model import heads, hugging_face_config
 from bert_tf.model.heads import HeadModel
 from bert_tf.model.model_config import BertConfig
 from bert_tf.text import letter_case
@@ -421,7 +420,7 @@ def save(
   if spec.label_defaults:
     names = {field.name for field in dataclasses.fields(run_info.LabelSpec)}
     named = {name: given.pop(name) for name in names & given.keys()}
-    numbered = hugging_face.numbered_labels(model.num_labels)
+    numbered = hugging_face_config.numbered_labels(model.num_labels)
     labels = info.labels or run_info.LabelSpec(*spec.label_defaults, numbered)
     labels = dataclasses.replace(labels, **named).fit(model.num_labels)
     info = dataclasses.replace(info, labels=labels)
@@ -455,8 +454,8 @@ def _as_settings(task: str, given: Mapping[str, Any]) -> Any:
 
 def _read_config(config_file: str, path: str | None) -> BertConfig:
   values = json_files.read_object(config_file)
-  is_theirs = bool(path) and hugging_face.is_weights(path or "")
-  if not is_theirs and hugging_face.is_config(values, config_file):
+  is_theirs = bool(path) and hugging_face_config.is_weights(path or "")
+  if not is_theirs and hugging_face_config.is_config(values, config_file):
     raise ValueError(
       f"{config_file} is Hugging Face's config, whose `gelu` is a different "
       f"function, but {path} does not hold Hugging Face's weights. Give the "
@@ -472,7 +471,7 @@ def _read_saved(
 
   It comes from run.json, else label_map.json, or from Hugging Face's files.
   """
-  if hugging_face.is_weights(path):
+  if hugging_face_config.is_weights(path):
     assert reader
     return _read_hugging_face(folder, reader.shapes)
   if run := run_info.read_run(folder):
@@ -490,8 +489,8 @@ def _read_saved(
 
 
 def _read_hugging_face(folder: str, shapes: _Shapes) -> run_info.RunInfo:
-  config = hugging_face.read_config(folder)
-  task = hugging_face.find_task(config)
+  config = hugging_face_config.read_config(folder)
+  task = hugging_face_config.find_task(config)
   num_labels = shapes.get("output_bias", (0,))[0]
   if num_labels and not task.label_defaults:
     task = task_registry.CLASSIFICATION
@@ -506,11 +505,11 @@ def _read_hugging_face(folder: str, shapes: _Shapes) -> run_info.RunInfo:
   )
   if not num_labels or not task.label_defaults:
     return run
-  path = os.path.join(folder, hugging_face.CONFIG)
+  path = os.path.join(folder, hugging_face_config.CONFIG)
   ids = [str(i) for i in range(num_labels)]
   names = config.id2label
   if names is None:
-    names = dict(zip(ids, hugging_face.numbered_labels(num_labels)))
+    names = dict(zip(ids, hugging_face_config.numbered_labels(num_labels)))
   if sorted(names) != sorted(ids):
     raise ValueError(
       f"id2label of {path} has the ids {', '.join(sorted(names))}, but the "
@@ -521,7 +520,9 @@ def _read_hugging_face(folder: str, shapes: _Shapes) -> run_info.RunInfo:
     task_name, problem_type = run.labels.task_name, run.labels.problem_type
   labels = tuple(names[i] for i in ids)
   if task is task_registry.CLASSIFICATION:
-    there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
+    there = {
+      value: key for key, value in hugging_face_config.PROBLEM_TYPES.items()
+    }
     problem_type = there.get(config.problem_type or "", "")
     if not problem_type:
       # transformers leaves id2label out if there are two labels without names.

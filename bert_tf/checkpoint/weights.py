@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from bert_tf.checkpoint import checkpoints, hugging_face, run_info
 from bert_tf.checkpoint.hub import cache
 from bert_tf.files import messages, paths, recognize
+from bert_tf.model import hugging_face_config
 
 RELEASED = "bert_model.ckpt"  # The prefix in the folders of 2018.
 KERAS_SUFFIX = ".weights.h5"  # Of files that only `bert-tf convert` reads.
@@ -19,7 +20,7 @@ def find_weights(path: str) -> str:
   """
   path = cache.resolve_model(path)
   if paths.is_file(path):
-    if not path.endswith((*hugging_face.SUFFIXES, KERAS_SUFFIX)):
+    if not path.endswith((*hugging_face_config.SUFFIXES, KERAS_SUFFIX)):
       # A file of Keras is a zip archive, but there is better advice.
       form = "" if path.endswith(".keras") else recognize.form_of(path)
       fault = f"it is {form}." if form else _list([path])
@@ -46,7 +47,7 @@ def find_weights(path: str) -> str:
   else:
     prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
     models += [os.path.join(path, prefix) for prefix in prefixes]
-  theirs = [name for name in names if hugging_face.is_weights(name)]
+  theirs = [name for name in names if hugging_face_config.is_weights(name)]
   if hugging_face.WEIGHTS in theirs or models:  # Others are copies of it.
     theirs = [name for name in theirs if name == hugging_face.WEIGHTS]
   models += [os.path.join(path, name) for name in theirs]
@@ -67,9 +68,9 @@ def find_config(path: str | None, folder: str) -> str:
       "`bert_config_file` and `vocab_file`."
     )
   config_file = os.path.join(folder, run_info.CONFIG_FILE)
-  theirs = os.path.join(folder, hugging_face.CONFIG)
+  theirs = os.path.join(folder, hugging_face_config.CONFIG)
   is_theirs = not paths.exists(config_file) and paths.exists(theirs)
-  if is_theirs or hugging_face.is_weights(path):
+  if is_theirs or hugging_face_config.is_weights(path):
     config_file = theirs
   if not paths.exists(config_file):
     raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
@@ -83,7 +84,7 @@ def hash_weights(path: str) -> str:
   tensor. A safetensors file has none, so all of it is hashed.
   """
   weights = find_weights(path)
-  if not hugging_face.is_weights(weights):
+  if not hugging_face_config.is_weights(weights):
     weights = f"{checkpoints.prefix_to_read(weights)}.index"
   return paths.sha256(weights)
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 import pydantic
 from absl import logging
 
-from bert_tf.checkpoint import hugging_face
 from bert_tf.files import json_files
+from bert_tf.model import hugging_face_config
 from bert_tf.model.layers import activations, serialization
 
 # What a position attends to: all of its input (BERT), itself and those before
@@ -109,11 +109,13 @@ class BertConfig:
     cls, json_object: Mapping[str, Any], json_file: str
   ) -> "BertConfig":
     """Returns the config in the content of a file; see `from_json_file`."""
-    if hugging_face.is_config(json_object, json_file):
-      json_files.check(json_object, hugging_face.Config, json_file)
+    if hugging_face_config.is_config(json_object, json_file):
+      json_files.check(json_object, hugging_face_config.Config, json_file)
       names = cls.original_keys()
-      json_object = hugging_face.original_config(json_object, names, json_file)
-    elif faults := hugging_face.unsupported_settings(json_object):
+      json_object = hugging_face_config.original_config(
+        json_object, names, json_file
+      )
+    elif faults := hugging_face_config.unsupported_settings(json_object):
       raise ValueError(
         f"{json_file} describes an unsupported model: {'; '.join(faults)}."
       )

@@ -18,10 +18,10 @@ import numpy as np
 from absl import logging
 
 from bert_tf import modeling, settings, task_registry, tokenization
-from bert_tf.checkpoint import hugging_face, run_folder, run_info
+from bert_tf.checkpoint import run_folder, run_info
 from bert_tf.data import packing
 from bert_tf.files import json_files, messages
-from bert_tf.model import heads, losses
+from bert_tf.model import heads, hugging_face_config, losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import start_model
@@ -93,7 +93,7 @@ class Setup(Generic[Config]):
     spec = run.labels if run and run.task == self.config.task else None
     # The training examples have the names that LABEL_0 and so on stand for.
     names = spec.labels if spec and self.config.do_train else ()
-    if names and names == hugging_face.numbered_labels(len(names)):
+    if names and names == hugging_face_config.numbered_labels(len(names)):
       return None
     if spec and known in (None, spec.labels):
       logging.info("The labels come from %s.", start)

@@ -12,9 +12,9 @@ from bert_tf import modeling, tokenization
 from bert_tf.checkpoint import hugging_face, run_info
 from bert_tf.checkpoint.convert import pretrained
 from bert_tf.files import atomic, packages, paths, tokenizer_files
-from bert_tf.model import heads
+from bert_tf.model import heads, hugging_face_config
 
-SUFFIXES = hugging_face.SUFFIXES
+SUFFIXES = hugging_face_config.SUFFIXES
 read = pretrained.read  # It tells the formats apart.
 
 # Hugging Face's names of activations that have another name here.
@@ -76,7 +76,7 @@ def _contents(model: pretrained.Pretrained) -> dict[str, bytes]:
     **special,
   }
   contents = {
-    hugging_face.CONFIG: _config(model, vocab),
+    hugging_face_config.CONFIG: _config(model, vocab),
     tokenizer_files.TOKENIZER_CONFIG: tokenizer_config,
     tokenizer_files.TOKENIZER: _tokenizer(
       model.run, vocab, [*special.values()]
@@ -109,7 +109,7 @@ def _config(
   keys = modeling.BertConfig.original_keys()
   config: dict[str, Any] = {
     **{key: getattr(model.config, key) for key in (*keys, "layer_norm_eps")},
-    **hugging_face.FIXED_SETTINGS,
+    **hugging_face_config.FIXED_SETTINGS,
     "architectures": [class_name],
     "hidden_act": _ACTIVATIONS_THERE.get(hidden_act, hidden_act),
     "pad_token_id": vocab.get("[PAD]", 0),
@@ -119,11 +119,11 @@ def _config(
   if model.num_labels:
     spec = model.run.labels
     labels = spec.labels if spec else ()
-    labels = labels or hugging_face.numbered_labels(model.num_labels)
+    labels = labels or hugging_face_config.numbered_labels(model.num_labels)
     config["id2label"] = {str(i): label for i, label in enumerate(labels)}
     config["label2id"] = {label: i for i, label in enumerate(labels)}
-    if spec and spec.problem_type in hugging_face.PROBLEM_TYPES:
-      problem_type = hugging_face.PROBLEM_TYPES[spec.problem_type]
+    if spec and spec.problem_type in hugging_face_config.PROBLEM_TYPES:
+      problem_type = hugging_face_config.PROBLEM_TYPES[spec.problem_type]
       config["problem_type"] = problem_type
   return config
 

@@ -11,6 +11,7 @@ from bert_tf.checkpoint import (
   hugging_face,
   weights,
 )
+from bert_tf.model import hugging_face_config
 
 # Keys in an object-based checkpoint: the end of every key, the beginnings of
 # keys of training state, and the part that marks an optimizer's slot.
@@ -41,7 +42,7 @@ def open_tensors(path: str) -> hugging_face.Tensors:
   """
   if not path.endswith(".h5"):
     path = weights.find_weights(path)
-  if path.endswith(".h5") or hugging_face.is_weights(path):
+  if path.endswith(".h5") or hugging_face_config.is_weights(path):
     return hugging_face.open_file(path)
   reader = checkpoints.CheckpointReader(path)
   return hugging_face.Tensors(reader.path, reader.shapes, reader.get_any)

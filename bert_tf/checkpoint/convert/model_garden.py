@@ -16,10 +16,10 @@ from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import modeling
-from bert_tf.checkpoint import checkpoints, hugging_face, run_info
+from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.checkpoint.convert import pretrained
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.model import heads
+from bert_tf.model import heads, hugging_face_config
 
 # Attributes that only an encoder has.
 _ENCODER_EDGES = ("_embedding_layer", "_transformer_layers")
@@ -205,7 +205,7 @@ def read(files: ModelFolder) -> pretrained.Pretrained:
   if run is None or run.task != task:
     labels = None
     if heads.WORD_LABELS in layout.own_heads:
-      names = hugging_face.numbered_labels(num_labels)
+      names = hugging_face_config.numbered_labels(num_labels)
       labels = run_info.LabelSpec("ner", run_info.WORDS, names)
     run = run_info.RunInfo(task=task, labels=labels)
   return pretrained.build(files, run, tensors)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from bert_tf import modeling
-from bert_tf.checkpoint import checkpoints, hugging_face
+from bert_tf.checkpoint import checkpoints
 from bert_tf.checkpoint.convert import convert
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.model import heads
+from bert_tf.model import heads, hugging_face_config
 from tests.support import interop_models, runs
 
 
@@ -102,7 +102,9 @@ OTHER_CONFIGS = {
 def test_all_settings_of_another_model_are_named():
   config = {"vocab_size": 9, **{k: v for k, (v, _) in OTHER_CONFIGS.items()}}
   with pytest.raises(ValueError) as error:
-    hugging_face.original_config(config, ["hidden_size", "vocab_size"], "c")
+    hugging_face_config.original_config(
+      config, ["hidden_size", "vocab_size"], "c"
+    )
   for _, expected in OTHER_CONFIGS.values():
     assert expected in str(error.value)
   assert "hidden_size is missing" in str(error.value)
