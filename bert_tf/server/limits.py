@@ -174,10 +174,11 @@ class Middleware:
   async def _answer(
     self, scope: types.Scope, receive: types.Receive, send: types.Send
   ) -> None:
-    self._admitted[id(scope)] = scope
+    if scope["method"] == "POST":
+      self._admitted[id(scope)] = scope
     refusal = self._find_refusal(scope)
     if refusal:
-      del self._admitted[id(scope)]
+      self._admitted.pop(id(scope), None)
     timeout = self._config.read_timeout_s
     try:
       body = await asyncio.wait_for(self._read(receive, refusal), timeout)
