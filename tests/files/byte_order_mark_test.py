@@ -73,6 +73,7 @@ def test_json_may_be_utf_16(tmp_path, kind, encoding):
     (b"PK\x03\x04\n\xffxl/workbook.xml", "Excel"),
     (b"PAR1\x15\xff", "Parquet"),
   ],
+  ids=["gzip", "Excel", "Parquet"],
 )
 def test_what_is_not_text_is_named(tmp_path, content, form):
   path = tmp_path / "a.txt"
