@@ -1,6 +1,7 @@
 """A model as a function on word-piece ids, whatever holds the model.
 
-It is a Keras model with the weights of a checkpoint, or a SavedModel.
+It is a Keras model with the weights of a checkpoint, a SavedModel, or a file of
+another runtime (runtimes.py).
 """
 
 import abc
@@ -69,7 +70,7 @@ class IdsFunction(abc.ABC):
       raise ValueError(errors.reason(error)) from error
     return {name: np.asarray(outputs[name]) for name in names or outputs}
 
-  def prepare(self) -> None:
+  def prepare(self) -> None:  # noqa: B027
     """Does what the first calls would do, such as tracing."""
 
   @abc.abstractmethod

@@ -151,7 +151,9 @@ class ServedModel:
     return self.signatures[name]
 
   def warm_up(self) -> None:
-    """Calls each function with made-up inputs."""
+    """Traces the functions and calls them with made-up inputs."""
+    for function in self.predictor.functions.values():
+      function.prepare()
     for signature in self.signatures.values():
       signature.compute([_SAMPLE_ID])
     model = self.predictor
