@@ -7,13 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+  from bert_tf.checkpoint.hub.download import download as download
   from bert_tf.export.text import BertTokenizer as BertTokenizer
-  from bert_tf.heads import ClassifierModel as ClassifierModel
-  from bert_tf.heads import MultipleChoiceModel as MultipleChoiceModel
-  from bert_tf.heads import PretrainingModel as PretrainingModel
-  from bert_tf.heads import SpanModel as SpanModel
-  from bert_tf.heads import TokenModel as TokenModel
-  from bert_tf.hub.download import download as download
   from bert_tf.inference.config import ExtractionConfig as ExtractionConfig
   from bert_tf.inference.config import ScoringConfig as ScoringConfig
   from bert_tf.inference.feature_extraction import (
@@ -29,7 +24,12 @@ if TYPE_CHECKING:
   from bert_tf.inference.task_models import MaskFiller as MaskFiller
   from bert_tf.inference.task_models import MultipleChoice as MultipleChoice
   from bert_tf.inference.task_models import QuestionAnswerer as QuestionAnswerer
-  from bert_tf.model_config import BertConfig as BertConfig
+  from bert_tf.model.heads import ClassifierModel as ClassifierModel
+  from bert_tf.model.heads import MultipleChoiceModel as MultipleChoiceModel
+  from bert_tf.model.heads import PretrainingModel as PretrainingModel
+  from bert_tf.model.heads import SpanModel as SpanModel
+  from bert_tf.model.heads import TokenModel as TokenModel
+  from bert_tf.model.model_config import BertConfig as BertConfig
   from bert_tf.modeling import BertModel as BertModel
   from bert_tf.tasks.classification.processors import (
     DataProcessor as DataProcessor,
@@ -87,7 +87,7 @@ def __getattr__(name: str) -> Any:
   """Imports the module of a public name and returns its value."""
   if name not in _MODULES:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-  from bert_tf.kernels import backend
+  from bert_tf.model.kernels import backend
 
   backend.check_installed()
   return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

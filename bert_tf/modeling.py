@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 import keras
 from keras import ops
 
-from bert_tf import model_inputs, names
-from bert_tf.kernels import backend, dropout_attention, fused_attention
-from bert_tf.layers import dense, dropout, layer_norm, serialization
+from bert_tf import names, task_registry
+from bert_tf.model import model_inputs
+from bert_tf.model.kernels import backend, dropout_attention, fused_attention
+from bert_tf.model.layers import dense, dropout, layer_norm, serialization
 
 # `X as X` exports names that the original's modeling.py has.
-from bert_tf.layers.activations import gelu as gelu
-from bert_tf.layers.activations import gelu_erf as gelu_erf
-from bert_tf.layers.activations import get_activation as get_activation
-from bert_tf.model_config import BertConfig as BertConfig
-from bert_tf.model_inputs import AttentionInputs
-from bert_tf.tasks import registry
-from bert_tf.tensor import Tensor as Tensor
+from bert_tf.model.layers.activations import gelu as gelu
+from bert_tf.model.layers.activations import gelu_erf as gelu_erf
+from bert_tf.model.layers.activations import get_activation as get_activation
+from bert_tf.model.model_config import BertConfig as BertConfig
+from bert_tf.model.model_inputs import AttentionInputs
+from bert_tf.model.tensor import Tensor as Tensor
 
 # A layer's dtype: a name, a Keras policy or None. Keras has no type for it.
 DType = Any
@@ -467,7 +467,7 @@ def _checking_arrays(method: Callable) -> Callable:
 class PretrainedModel(serialization.SerializableModel):
   """A model of features that reads and writes model folders."""
 
-  task: ClassVar[str] = registry.ENCODER.name  # The name of its TaskSpec.
+  task: ClassVar[str] = task_registry.ENCODER.name  # The name of its TaskSpec.
   # The axes of `input_ids`, `input_mask` and `segment_ids`.
   input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")
   # Features that `call` reads besides those of BertModel.
@@ -503,7 +503,7 @@ class PretrainedModel(serialization.SerializableModel):
     Raises:
       ValueError: if the folder has other files, or labels do not fit the head.
     """
-    from bert_tf.model_folder import folder as model_folder
+    from bert_tf.checkpoint import model_folder
 
     model_folder.save(self, os.fspath(folder), vocab_file, settings)
 
@@ -565,7 +565,7 @@ class BertModel(PretrainedModel):
         Hugging Face, see `ModelFolder.open`.
       dtype: as in the constructor.
     """
-    from bert_tf.model_folder.folder import ModelFolder
+    from bert_tf.checkpoint.model_folder import ModelFolder
 
     files = ModelFolder.open(os.fspath(folder))
     # Loading overwrites every variable, so none needs a random value.

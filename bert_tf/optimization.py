@@ -26,9 +26,9 @@ import numpy as np
 from keras import ops
 
 from bert_tf import names
-from bert_tf.kernels import backend
-from bert_tf.layers import serialization
-from bert_tf.tensor import Tensor
+from bert_tf.model.kernels import backend
+from bert_tf.model.layers import serialization
+from bert_tf.model.tensor import Tensor
 
 
 @serialization.register
@@ -69,11 +69,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
   def get_config(self) -> dict[str, Any]:
     """Returns the constructor's arguments by name."""
-    return {
-      "init_lr": self.init_lr,
-      "num_train_steps": self.num_train_steps,
-      "num_warmup_steps": self.num_warmup_steps,
-    }
+    return dict(vars(self))
 
 
 class Gradients(NamedTuple):
@@ -214,13 +210,11 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   def get_config(self) -> dict[str, Any]:
     """Returns the constructor's arguments by name."""
     config = super().get_config()
-    names = ("learning_rate", "global_clipnorm", "name")
+    saved = ("learning_rate", "global_clipnorm", "name")
+    numbers = ("weight_decay_rate", "beta_1", "beta_2", "epsilon")
     return {
-      **{name: config[name] for name in names},
-      "weight_decay_rate": self.weight_decay_rate,
-      "beta_1": self.beta_1,
-      "beta_2": self.beta_2,
-      "epsilon": self.epsilon,
+      **{name: config[name] for name in saved},
+      **{name: getattr(self, name) for name in numbers},
       "exclude_from_weight_decay": self.decay_exclusions,
     }
 

@@ -13,8 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bert_tf.files import text_lines
-from bert_tf.formats import tokenizer_files
+from bert_tf.files import text_lines, tokenizer_files
 
 # Special tokens in the order of the released vocabularies.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -5,15 +5,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_tf import heads, model_inputs
-from bert_tf.losses import Features
+from bert_tf.model import heads, model_inputs
+from bert_tf.model.losses import Features
+from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification_task
 from bert_tf.tasks.rows import Results
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import task as squad_task
-from bert_tf.tensor import Tensor
 
 
 def make(

@@ -15,11 +15,13 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
-from bert_tf import heads, losses, modeling
+from bert_tf import modeling
 from bert_tf.cli import config_flags, devices, model_flags
-from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.model import heads, losses
+from bert_tf.tasks.pretraining import pretraining, pretraining_config
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, objective
+from bert_tf.training import objective
+from bert_tf.training.estimator import Estimator
 
 # The generator is a quarter as wide as the discriminator, whose loss weighs 50
 # times as much (section 3.2 and appendix A).
@@ -49,16 +51,6 @@ class ElectraModel(heads.HeadModel):
     self.replaced = keras.layers.Dense(1, name="discriminator_prediction")
     self.hidden.build((None, size))
     self.replaced.build((None, size))
-
-  @property
-  def unused_variables(self) -> list[keras.Variable]:
-    """The poolers, and the generator's head for next sentences."""
-    generator = self.generator
-    return [
-      *self.bert.pooler.trainable_variables,
-      *generator.bert.pooler.trainable_variables,
-      *generator.cls.seq_relationship.trainable_variables,
-    ]
 
   def replace(self, features: losses.Features, training: bool) -> tuple:
     """Returns the generator's logits, and the text with its guesses.
@@ -114,6 +106,7 @@ class ElectraObjective:
     """Returns the losses and metrics of a batch."""
     logits, scores, is_replaced = model(features, training=training)
     weights = self.weights(features, training)
+    pieces = weights["replaced_loss"]
     each = losses.cross_entropy(logits, features["masked_lm_ids"])
     masked = tf.reduce_sum(each * features["masked_lm_weights"])
     is_piece = tf.cast(features["input_mask"], tf.float32)
@@ -121,27 +114,28 @@ class ElectraObjective:
     binary = tf.nn.sigmoid_cross_entropy_with_logits(labels, scores)
     replaced = tf.reduce_sum(binary * is_piece)
     is_right = tf.cast((scores > 0) == is_replaced, tf.float32) * is_piece
-    sums = {"masked_lm_loss": masked, "replaced_loss": replaced}
-    metrics = {name: (total, weights[name]) for name, total in sums.items()}
-    pieces = weights["replaced_loss"]
+    sums = {"masked_lm_loss": (masked, weights["masked_lm_loss"])}
+    metrics = {**sums, "replaced_loss": (replaced, pieces)}
     metrics["replaced_accuracy"] = tf.reduce_sum(is_right), pieces
-    sums["replaced_loss"] *= _WEIGHT
-    return objective.BatchSums(
-      {name: (total, weights[name]) for name, total in sums.items()}, metrics
-    )
+    sums["replaced_loss"] = _WEIGHT * replaced, pieces
+    return objective.BatchSums(sums, metrics)
 
   def unused_variables(self, model: ElectraModel) -> list[keras.Variable]:
-    """Returns the variables that the losses do not depend on."""
-    return model.unused_variables
+    """Returns the poolers, and the generator's head for next sentences."""
+    generator = model.generator
+    unused = (
+      model.bert.pooler,
+      generator.bert.pooler,
+      generator.cls.seq_relationship,
+    )
+    return [v for layer in unused for v in layer.trainable_variables]
 
 
 def build_estimator(
   config: modeling.BertConfig, train: training_config.TrainConfig, *_: bool
-) -> estimator.Estimator:
+) -> Estimator:
   """Returns the Estimator of both models."""
-  return estimator.Estimator(
-    lambda: ElectraModel(config), ElectraObjective(), train
-  )
+  return Estimator(lambda: ElectraModel(config), ElectraObjective(), train)
 
 
 def _run() -> None:

@@ -1,11 +1,11 @@
-"""Draws the results of repeated runs on the panels of bert_tf.plots.style."""
+"""Draws the results of repeated runs on the panels of bert_tf."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.plots import style
-from bert_tf.plots.style import Axes
+from bert_tf.files import plot_style
+from bert_tf.files.plot_style import Axes
 from run_scripts import sweep
 
 GRAY = "#6B7280"  # Of peers, references and published figures.
@@ -39,9 +39,9 @@ def rows(axis: Axes, values: Mapping[str, Sequence[float]]) -> None:
     if finite:
       mean, spread = sweep.mean_and_spread(finite)
       text = f"{mean:.4g}"
-      bar: dict[str, Any] = {"color": style.COLORS[0], "markersize": 12}
+      bar: dict[str, Any] = {"color": plot_style.COLORS[0], "markersize": 12}
       axis.errorbar(mean, place, xerr=spread, fmt="|", **bar)
-      axis.plot(finite, [place] * len(finite), ".", color=style.COLORS[1])
+      axis.plot(finite, [place] * len(finite), ".", color=plot_style.COLORS[1])
     where = axis.get_yaxis_transform()
     axis.text(1.01, place, text, transform=where, va="center")
   axis.set_yticks(range(len(values)), list(values))

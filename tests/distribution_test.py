@@ -12,14 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import (
-  checkpoints,
-  distribution,
-  heads,
-  losses,
-  modeling,
-  optimization,
-)
+from bert_tf import distribution, modeling, optimization
+from bert_tf.checkpoint import checkpoints
+from bert_tf.model import heads, losses
 from bert_tf.training import compilation, update
 from bert_tf.training import step as step_lib
 from tests.support import line_model, scale_run, short_products

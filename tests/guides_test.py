@@ -3,8 +3,9 @@
 import pathlib
 import re
 
-from bert_tf import model_config, optimization
-from bert_tf.data import masking
+from bert_tf import optimization
+from bert_tf.data.pretraining import masking
+from bert_tf.model import model_config
 from bert_tf.pipeline.config import SIZES
 
 TEXT = (

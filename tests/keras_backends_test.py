@@ -10,8 +10,8 @@ import keras
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints
-from bert_tf.kernels import backend
+from bert_tf.checkpoint import checkpoints
+from bert_tf.model.kernels import backend
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 KINDS = ("pretraining", "classification", "squad", "ner", "swag")

@@ -11,45 +11,39 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "bert_tf"
 RESEARCH = ROOT / "research"
 
-# In import order. "core" is the modules at the root of the package, except
-# `names` and `tensor`, which import nothing, as does tasks.registry, the data
-# of the tasks.
+# Folders and the modules at the root of the package, in import order. The
+# original's `modeling` counts as a part of `model`.
 FOLDERS = (
   "names",
-  "tasks.registry",
+  "settings",
+  "task_registry",
   "files",
-  "hub",
-  "formats",
-  "plots",
-  "tensor",
-  "kernels",
-  "layers",
-  "core",
-  "model_folder",
-  "corpora",
+  "distribution",
+  "tokenization",
+  "text",
+  "model",
+  "optimization",
+  "checkpoint",
   "data",
   "training",
   "tasks",
   "inference",
   "export",
-  "convert",
   "server",
   "pipeline",
   "cli",
 )
 
 # `from_pretrained` and `save_pretrained` are the only imports upwards.
-UPWARDS = (PACKAGE / "heads.py", PACKAGE / "modeling.py")
+UPWARDS = (PACKAGE / "model" / "heads.py", PACKAGE / "modeling.py")
 
 # Modules that work without TensorFlow, whose import takes seconds. Commands and
 # configs do so too.
 WITHOUT_TENSORFLOW = (
-  "corpora.corpus",
-  "corpora.corpus_build",
-  "corpora.pydoc_corpus",
-  "corpora.sources",
-  "data.masking",
-  "data.vocabulary",
+  "checkpoint.hub.cache",
+  "checkpoint.hub.download",
+  "checkpoint.run_info",
+  "data.pretraining.masking",
   "files.atomic",
   "files.compression",
   "files.errors",
@@ -57,14 +51,16 @@ WITHOUT_TENSORFLOW = (
   "files.packages",
   "files.paths",
   "files.worker_pool",
-  "hub.cache",
-  "hub.download",
-  "model_folder.letter_case",
-  "model_folder.run_info",
   "settings",
-  "tasks.pretraining_config",
-  "tasks.registry",
+  "task_registry",
+  "tasks.pretraining.pretraining_config",
   "tasks.squad.metrics",
+  "text.corpus",
+  "text.corpus_build",
+  "text.letter_case",
+  "text.pydoc_corpus",
+  "text.sources",
+  "text.vocabulary",
   "tokenization",
 )
 
@@ -79,10 +75,7 @@ def modules():
 
 def folder(name):
   """Returns the entry of FOLDERS that contains a module."""
-  if name == "tasks.registry":
-    return name
-  top, _, tail = name.partition(".")
-  return top if top in ("names", "tensor") or tail else "core"
+  return "model" if name == "modeling" else name.partition(".")[0]
 
 
 def imported_names(path):
@@ -106,7 +99,7 @@ def imported_modules(path, known):
       candidates = (".".join(parts[1:end]) for end in ends)
       imported.update(next(([c] for c in candidates if c in known), []))
   if path in UPWARDS:
-    imported.discard("model_folder.folder")
+    imported.discard("checkpoint.model_folder")
   return imported
 
 

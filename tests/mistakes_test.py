@@ -15,19 +15,18 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf import checkpoints
+from bert_tf.checkpoint import checkpoints
+from bert_tf.checkpoint.convert import convert, extend_vocab
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.cli import serve
-from bert_tf.convert import convert, extend_vocab
-from bert_tf.corpora import corpus, corpus_build, sources, text_config
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import lock
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
-from bert_tf.model_folder import letter_case
-from bert_tf.model_folder.folder import ModelFolder
 from bert_tf.server import config as server_config
-from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.tasks.pretraining import pretraining, pretraining_config
+from bert_tf.text import corpus, corpus_build, letter_case, sources, text_config
 from tests.support import runs, worlds
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

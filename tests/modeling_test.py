@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import (
-  checkpoints,
-  heads,
-  losses,
-  modeling,
-  optimization,
-)
+from bert_tf import modeling, optimization
+from bert_tf.checkpoint import checkpoints
+from bert_tf.model import heads, losses
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 VARIANTS = ["tiny", "tiny_perturbed", "variant_relu", "variant_tanh"]

@@ -9,14 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import (
-  checkpoints,
-  distribution,
-  heads,
-  losses,
-  modeling,
-  optimization,
-)
+from bert_tf import distribution, modeling, optimization
+from bert_tf.checkpoint import checkpoints
+from bert_tf.model import heads, losses
 from bert_tf.training import restore, update
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads
+from bert_tf.model import heads
 from tests.support.packed_instances import (
   CONFIG,
   ROWS,

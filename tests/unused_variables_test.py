@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads, modeling
-from bert_tf.tasks import pretraining, registry
+from bert_tf import modeling, task_registry
+from bert_tf.model import heads
+from bert_tf.tasks.pretraining import pretraining
 from tests.support import packed_instances
 
 CONFIG = modeling.BertConfig(7, 4, 2, 2, 6, max_position_embeddings=5)
@@ -17,7 +18,7 @@ CONFIGS = {
     CONFIG, attention_direction="left_to_right"
   ),
 }
-TASKS = [task for task in registry.TASKS.values() if task.command]
+TASKS = [task for task in task_registry.TASKS.values() if task.command]
 
 
 def variables_without_gradient(model, loss_fn):
@@ -32,7 +33,7 @@ def variables_without_gradient(model, loss_fn):
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_fine_tuned_models_declare_what_a_trace_finds(task, config):
-  kind = registry.load(task.model)
+  kind = task_registry.load(task.model)
   model = heads.build_model(kind, config, num_labels=3)
   ids = np.array([[1, 2, 3], [4, 5, 0]])
   features = {"input_ids": ids, "input_mask": np.sign(ids)}

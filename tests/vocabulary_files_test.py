@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf import checkpoints, heads, tokenization
-from bert_tf.convert import extend_vocab
+from bert_tf import tokenization
+from bert_tf.checkpoint import checkpoints
+from bert_tf.checkpoint.convert import extend_vocab
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.model import heads
 from tests.support import tiny_models
 
 NUM_ROWS = tiny_models.CONFIG.vocab_size

@@ -11,7 +11,7 @@ import dataclasses
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
-from bert_tf.corpora import text_config
+from bert_tf.text import text_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class CorpusConfig(text_config.PydocConfig):
 @command.of(CorpusConfig)
 def run() -> None:
   """Writes the corpus that the flags describe."""
-  from bert_tf.corpora import corpus_build, sources
+  from bert_tf.text import corpus_build, sources
 
   config = config_flags.build(CorpusConfig)
   inputs = sources.find_files(

@@ -8,9 +8,8 @@ import dataclasses
 
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags
-from bert_tf.corpora import sources, text_config
-from bert_tf.data import vocabulary
 from bert_tf.files import atomic, packages, shard_files, text_lines
+from bert_tf.text import sources, text_config, vocabulary
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

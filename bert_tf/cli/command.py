@@ -22,7 +22,7 @@ from absl import app, flags, logging
 from bert_tf import settings
 from bert_tf.cli import config_flags
 from bert_tf.files import errors, messages
-from bert_tf.kernels import backend
+from bert_tf.model.kernels import backend
 
 # A shell's exit status of a program ended by a signal is this plus its number.
 _SIGNAL_STATUS = 128

@@ -13,8 +13,8 @@ from typing import Any
 from absl import flags
 
 from bert_tf import settings
+from bert_tf.checkpoint.hub import cache
 from bert_tf.files import atomic, paths
-from bert_tf.hub import cache
 
 # The group of flags without a default in --helpxml and --helpfull. Other flags
 # are grouped by the topics of their settings.

@@ -58,8 +58,8 @@ class ConversionConfig:
 @command.of(ConversionConfig)
 def run() -> None:
   """Strips one checkpoint, averages several, or converts a model."""
-  from bert_tf.convert import convert
-  from bert_tf.model_folder.folder import ModelFolder
+  from bert_tf.checkpoint.convert import convert
+  from bert_tf.checkpoint.model_folder import ModelFolder
 
   config = config_flags.build(ConversionConfig)
   path = config.model or config.input_checkpoint

@@ -8,8 +8,8 @@ import dataclasses
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
-from bert_tf.corpora import text_config
 from bert_tf.data.config import BeamConfig, PretrainingDataConfig
+from bert_tf.text import text_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,9 +51,8 @@ class CommandConfig(text_config.PydocConfig):
 @command.of(CommandConfig)
 def run() -> None:
   """Creates the records that the flags describe."""
-  from bert_tf.corpora import sources
-  from bert_tf.data import pretraining_beam, pretraining_shards
-  from bert_tf.model_folder import letter_case
+  from bert_tf.data.pretraining import pretraining_beam, pretraining_shards
+  from bert_tf.text import letter_case, sources
 
   config = config_flags.build(CommandConfig)
   if not config.data.mask:

@@ -12,7 +12,7 @@ from absl import logging
 
 from bert_tf import names, settings
 from bert_tf.cli import command, config_flags
-from bert_tf.kernels import backend
+from bert_tf.model.kernels import backend
 
 if TYPE_CHECKING:
   import tensorflow as tf

@@ -22,7 +22,7 @@ from packaging import requirements
 import bert_tf
 from bert_tf.cli import command
 from bert_tf.files import packages
-from bert_tf.kernels import backend
+from bert_tf.model.kernels import backend
 
 # Status, what was checked, the result and, after a fault, what fixes it.
 Row = tuple[str, ...]
@@ -108,7 +108,8 @@ def _train() -> None:
   import keras
   import tensorflow as tf
 
-  from bert_tf import heads, optimization
+  from bert_tf import optimization
+  from bert_tf.model import heads
 
   devices = []
   for device in tf.config.list_physical_devices():

@@ -13,8 +13,8 @@ by default in your cache folder.
 import dataclasses
 
 from bert_tf import settings
+from bert_tf.checkpoint.hub import cache, catalog, download
 from bert_tf.cli import command, config_flags
-from bert_tf.hub import cache, catalog, download
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -44,8 +44,8 @@ class ExtensionConfig:
 @command.of(ExtensionConfig, model_flags.ModelFlags)
 def run() -> None:
   """Adds the words of the flags and prints a report."""
-  from bert_tf.convert import extend_vocab
-  from bert_tf.model_folder.folder import ModelFolder
+  from bert_tf.checkpoint.convert import extend_vocab
+  from bert_tf.checkpoint.model_folder import ModelFolder
 
   model = model_flags.require_model()
   config = config_flags.build(ExtensionConfig)

@@ -5,14 +5,14 @@ import functools
 
 from absl import flags
 
+from bert_tf import task_registry
 from bert_tf.cli import config_flags, devices, model_flags
-from bert_tf.tasks import registry
 
 _STEPS = ("do_train", "do_eval", "do_predict")
 
 
 def define(
-  task: registry.TaskSpec, flag_values: flags.FlagValues = flags.FLAGS
+  task: task_registry.TaskSpec, flag_values: flags.FlagValues = flags.FLAGS
 ) -> None:
   """Defines the flags of a task and of its model.
 
@@ -20,7 +20,7 @@ def define(
   of the 2018 release requires a choice.
   """
   config_flags.define(model_flags.ModelFlags, flag_values)
-  config_flags.define(registry.load(task.config), flag_values)
+  config_flags.define(task_registry.load(task.config), flag_values)
   is_script = config_flags.is_script()
   note = "Default: true, but false if another --do_* flag is true."
   if is_script:
@@ -48,20 +48,20 @@ def chosen_steps(
   return chosen if any(chosen.values()) else {}
 
 
-def _main(task: registry.TaskSpec, function: registry.Named) -> None:
+def _main(task: task_registry.TaskSpec, function: task_registry.Named) -> None:
   config = config_flags.build(
-    registry.load(task.config),
+    task_registry.load(task.config),
     **model_flags.values(),
     **chosen_steps(),
   )
   for name, other in config.idle_settings().items():
     config_flags.refuse_given([name], f"does not apply to {other}")
-  registry.load(function)(config)
+  task_registry.load(function)(config)
 
 
 def run(
-  task: registry.TaskSpec,
-  function: registry.Named = "bert_tf.tasks.fine_tuning.run",
+  task: task_registry.TaskSpec,
+  function: task_registry.Named = "bert_tf.tasks.fine_tuning.run",
 ) -> None:
   """Runs the command of a task, `function` of its config; never returns."""
   define(task)

@@ -41,7 +41,8 @@ def run(path: str | None = None, other_path: str | None = None) -> None:
   if (path is None) == (config.config is None):
     raise ValueError("give either CHECKPOINT [OTHER] or `config`.")
   if path is None:
-    from bert_tf import model_size, modeling
+    from bert_tf import modeling
+    from bert_tf.model import model_size
 
     bert_config = modeling.BertConfig.from_json_file(str(config.config))
     bert_config.check_lengths(config.max_seq_length, str(config.config))
@@ -49,7 +50,7 @@ def run(path: str | None = None, other_path: str | None = None) -> None:
     for line in model_size.report(bert_config, sizes):
       print(line)
     return
-  from bert_tf.convert import inspect
+  from bert_tf.checkpoint.convert import inspect
 
   tensors = inspect.open_tensors(path)
   if other_path is not None:

@@ -4,12 +4,12 @@ import importlib
 import sys
 
 import bert_tf
+from bert_tf import task_registry
 from bert_tf.cli import command, config_flags, fine_tune
 from bert_tf.files import messages
-from bert_tf.tasks import registry
 
 # The fine-tuning task of each command that has one.
-_TASKS = {t.command: t for t in registry.TASKS.values() if t.command}
+_TASKS = {t.command: t for t in task_registry.TASKS.values() if t.command}
 
 # The module of each command, by the groups of the help.
 GROUPS = {

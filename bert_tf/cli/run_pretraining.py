@@ -20,11 +20,11 @@ import sys
 
 from bert_tf.cli import config_flags, devices, model_flags
 from bert_tf.pipeline.config import PipelineConfig
-from bert_tf.tasks import pretraining_config
+from bert_tf.tasks.pretraining import pretraining_config
 
 
 def _run_on_records() -> None:
-  from bert_tf.tasks import pretraining
+  from bert_tf.tasks.pretraining import pretraining
 
   files = model_flags.values()
   if any(map(config_flags.is_given, ("train_hours", "train_minutes"))):

@@ -9,8 +9,8 @@ import json
 import sys
 
 from bert_tf import settings
+from bert_tf.checkpoint.hub import cache
 from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.hub import cache
 from bert_tf.inference.config import ModelConfig
 from bert_tf.server import config as server_config
 

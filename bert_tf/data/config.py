@@ -3,7 +3,8 @@
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.data import masking, packing
+from bert_tf.data import packing
+from bert_tf.data.pretraining import masking
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

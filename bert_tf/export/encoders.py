@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from bert_tf.checkpoint import run_info
 from bert_tf.export import saved_models, text
-from bert_tf.files import atomic
-from bert_tf.formats import tokenizer_files
-from bert_tf.model_folder import run_info
+from bert_tf.files import atomic, tokenizer_files
 from bert_tf.modeling import Tensor
 
 # TF Hub's names for saved_models.ID_NAMES, in the same order.

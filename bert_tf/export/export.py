@@ -10,16 +10,16 @@ import tempfile
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, heads
+from bert_tf import task_registry
+from bert_tf.checkpoint import checkpoints, run_info
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as configs
 from bert_tf.export import encoders, runtimes, saved_models, text
 from bert_tf.files import atomic, paths
-from bert_tf.kernels import backend
-from bert_tf.model_folder import run_info
-from bert_tf.model_folder.folder import ModelFolder
-from bert_tf.tasks import registry
+from bert_tf.model import heads
+from bert_tf.model.kernels import backend
 
-PREPROCESSING = registry.PREPROCESSING.name
+PREPROCESSING = task_registry.PREPROCESSING.name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,13 +116,15 @@ def build(
   files = config.open()
   if with_text or config.task == PREPROCESSING:
     files.needed_vocab()
-  task = registry.find(files.task_name)
-  if task is registry.PREPROCESSING and not with_text:
+  task = task_registry.find(files.task_name)
+  if task is task_registry.PREPROCESSING and not with_text:
     raise ValueError("`task=preprocessing` takes texts, so it needs `text`.")
-  if task is registry.PRETRAINING:
+  if task is task_registry.PRETRAINING:
     files.config.check_bidirectional(files.config_file)
   text_tokenizer = None
-  if task is registry.PREPROCESSING or (with_text and task.text_signatures):
+  if task is task_registry.PREPROCESSING or (
+    with_text and task.text_signatures
+  ):
     tokenizer = files.make_tokenizer(files.case)
     case = tokenizer.basic_tokenizer
     text_tokenizer = text.BertTokenizer(
@@ -146,7 +148,7 @@ def _module(
   model = files.load_model(_model(info.task))
   named = saved_models.NamedModel(model, bert_config.max_position_embeddings)
   functions = saved_models.functions_on_ids(named, info)
-  if info.task == registry.ENCODER.name:
+  if info.task == task_registry.ENCODER.name:
     lower_case = info.settings.do_lower_case is not False
     module: tf.Module = encoders.Encoder(named, files.vocab_file, lower_case)
   else:
@@ -155,11 +157,11 @@ def _module(
     if with_attention:
       functions |= saved_models.attention_function(model.bert, named)
   if tokenizer:
-    make = registry.load(registry.TASKS[info.task].text_signatures)
+    make = task_registry.load(task_registry.TASKS[info.task].text_signatures)
     functions |= make(named, tokenizer, info)
   module.tokenizer = tokenizer  # Its vocabulary is saved with the module.
   return module, functions
 
 
 def _model(task: str) -> type[heads.HeadModel] | None:
-  return registry.load(registry.TASKS[task].model)
+  return task_registry.load(task_registry.TASKS[task].model)

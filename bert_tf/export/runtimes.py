@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import modeling
+from bert_tf.checkpoint import weights
 from bert_tf.files import packages
 from bert_tf.inference import ids_functions, runtimes
 from bert_tf.inference.ids_functions import IdsFunction
-from bert_tf.model_folder import weights
 
 # The file of each runtime.
 FILES = dict(zip(("onnx", "litert"), weights.RUNTIME_FILES))

@@ -6,12 +6,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf import model_inputs, modeling
+from bert_tf import modeling, task_registry
+from bert_tf.checkpoint import run_info
 from bert_tf.inference import ids_functions
-from bert_tf.kernels import backend
-from bert_tf.model_folder import run_info
+from bert_tf.model import model_inputs
+from bert_tf.model.kernels import backend
 from bert_tf.modeling import Tensor
-from bert_tf.tasks import registry
 
 # Names of signatures. Requests without a name use DEFAULT.
 ID_NAMES = ids_functions.ID_NAMES
@@ -135,7 +135,7 @@ def functions_on_ids(model: NamedModel, info: run_info.RunInfo) -> Signatures:
   `masked_lm_positions`, int32 [B, P], and has the function `ids_all_positions`,
   which returns the same for all positions.
   """
-  model_class = registry.load(registry.find(info.task).model)
+  model_class = task_registry.load(task_registry.find(info.task).model)
   model_class = model_class or modeling.BertModel
 
   def compute(inputs: dict[str, Tensor]) -> dict[str, Tensor]:

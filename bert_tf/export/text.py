@@ -7,13 +7,15 @@ characters that are in only one of Python's and TensorFlow's Unicode versions.
 
 from collections.abc import Mapping, Sequence
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import heads, tokenization
+from bert_tf import tokenization
+from bert_tf.checkpoint import run_info
 from bert_tf.export import saved_models
 from bert_tf.files import packages
-from bert_tf.model_folder import run_info
+from bert_tf.model import heads
 from bert_tf.modeling import Tensor
 
 # The kinds of characters in `tokenization`, as regular expressions of RE2.
@@ -29,9 +31,9 @@ _TEXTS = tf.TensorSpec([None], tf.string)
 class BertTokenizer(tf.Module):
   """Converts texts to word pieces and inputs of the model, for `tf.data`.
 
-  The methods are `tf.function`s or can be called inside one. They run on the
-  CPU, where strings are. The vocabulary is a constant of the graph, so a
-  SavedModel needs no other file.
+  The methods can be called inside a `tf.function`. They run on the CPU, where
+  strings are. The vocabulary is a constant of the graph, so a SavedModel needs
+  no other file.
 
   Args:
     vocab: the id of each token, such as `FullTokenizer.vocab`.
@@ -89,14 +91,18 @@ class BertTokenizer(tf.Module):
         model_buffer=tf.constant(np.frombuffer(model, np.uint8)),
         token_out_type=tf.int32,
       )
-    # Not decorators: a decorated method does not keep its owner alive, so it
+    # Not a decorator: a decorated method does not keep its owner alive, so it
     # would fail on a temporary object, as in BertTokenizer(vocab).tokenize.
-    for method in (self.tokenize, self.tokenize_words):
-      function = saved_models.function([_TEXTS])(method)
-      setattr(self, method.__name__, function)
+    function = saved_models.function([_TEXTS])(self.tokenize_words)
+    setattr(self, "tokenize_words", function)  # noqa: B010
 
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the word-piece ids of texts, string [B]: int32 [B, (pieces)]."""
+    if isinstance(texts, keras.KerasTensor):
+      raise ValueError(
+        "BertTokenizer takes texts, not a keras.Input; tokenize in "
+        "tf.data.Dataset.map and give the model keras.Input of the ids."
+      )
     return self.tokenize_words(texts).merge_dims(1, 2)
 
   def tokenize_words(self, texts: tf.Tensor) -> tf.RaggedTensor:

@@ -7,13 +7,12 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
-from bert_tf import settings
+from bert_tf import settings, task_registry
 from bert_tf.tasks import config as task_config
-from bert_tf.tasks import registry
 from bert_tf.tasks.squad import config as squad_config
 
 if TYPE_CHECKING:
-  from bert_tf.model_folder.folder import ModelFolder
+  from bert_tf.checkpoint.model_folder import ModelFolder
 
 # Return a field for a setting of a task by name. Its default is None: what the
 # model's files say.
@@ -38,7 +37,7 @@ class ModelFiles:
 
   def open(self, **given: Any) -> "ModelFolder":
     """Opens the model with these settings; see `ModelFolder.open`."""
-    from bert_tf.model_folder.folder import ModelFolder  # Needs TensorFlow.
+    from bert_tf.checkpoint.model_folder import ModelFolder  # Needs TensorFlow.
 
     return ModelFolder.open(
       self.init_checkpoint,
@@ -60,7 +59,7 @@ class ModelConfig(ModelFiles):
     None,
     "The task of the model. encoder has TF Hub's interface and no head, and "
     "preprocessing turns texts into BERT's inputs. Default: the checkpoint's.",
-    choices=registry.TASKS,
+    choices=task_registry.TASKS,
     main=True,
   )
   do_lower_case: bool | None = _shared("do_lower_case")

@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bert_tf.data import unknown_pieces
 from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import batches, ids_functions, runtimes
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference.config import ExtractionConfig
-from bert_tf.kernels import backend
+from bert_tf.model.kernels import backend
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, encoder
 from bert_tf.tasks import config as task_config
+from bert_tf.text import unknown_pieces
 from bert_tf.training import progress
 
 # Separates the two texts of a pair in a line.

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoints, model_inputs, modeling
+from bert_tf import modeling, task_registry
+from bert_tf.checkpoint import checkpoints, run_info
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import errors, packages
-from bert_tf.layers import layer_norm
-from bert_tf.model_folder import run_info
-from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.model import model_inputs
+from bert_tf.model.layers import layer_norm
 from bert_tf.modeling import Tensor
-from bert_tf.tasks import registry
 
 # Inputs of functions on word-piece ids, in this order.
 ID_NAMES = ("input_ids", "input_mask", "segment_ids")
@@ -70,7 +70,7 @@ class IdsFunction(abc.ABC):
       raise ValueError(errors.reason(error)) from error
     return {name: np.asarray(outputs[name]) for name in names or outputs}
 
-  def prepare(self) -> None:  # noqa: B027
+  def prepare(self) -> None:  # noqa: B027 - most have nothing to do.
     """Does what the first calls would do, such as tracing."""
 
   @abc.abstractmethod
@@ -166,9 +166,9 @@ def make_functions(
     ValueError: if the weights are not those of the task's model.
   """
   info, config = files.info, files.config
-  if info.task == registry.PRETRAINING.name:
+  if info.task == task_registry.PRETRAINING.name:
     config.check_bidirectional(files.config_file)
-  model_class = registry.load(registry.find(info.task).model)
+  model_class = task_registry.load(task_registry.find(info.task).model)
   model = files.load_model(model_class)
 
   def attend(features: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -191,7 +191,7 @@ def make_functions(
 
 def name_outputs(output: Any, info: run_info.RunInfo) -> dict[str, Tensor]:
   """Returns what the function IDS returns for the output of a Keras model."""
-  model_class = registry.load(registry.find(info.task).model)
+  model_class = task_registry.load(task_registry.find(info.task).model)
   if model_class is None:
     names = ("pooled_output", "sequence_output")
     return {name: getattr(output, name) for name in names}

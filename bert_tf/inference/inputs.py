@@ -8,8 +8,7 @@ or a DataFrame with the names of the inputs as columns.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.files import messages
-from bert_tf.formats import tables
+from bert_tf.files import messages, tables
 
 
 def as_list(values: Any) -> list[Any]:

@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.checkpoints import is_saved_model
-from bert_tf.data import unknown_pieces
+from bert_tf import task_registry
+from bert_tf.checkpoint import run_info
+from bert_tf.checkpoint.checkpoints import is_saved_model
+from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.checkpoint.weights import find_weights
 from bert_tf.files import paths
 from bert_tf.inference import batches, ids_functions, ids_rows, runtimes
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.feature_extraction import FeatureExtractor
-from bert_tf.kernels import backend
-from bert_tf.model_config import BertConfig
-from bert_tf.model_folder import run_info
-from bert_tf.model_folder.folder import ModelFolder
-from bert_tf.model_folder.weights import find_weights
-from bert_tf.tasks import base, registry
+from bert_tf.model.kernels import backend
+from bert_tf.model.model_config import BertConfig
+from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row
+from bert_tf.text import unknown_pieces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,7 +249,7 @@ def load(
   """
   path = os.fspath(folder)
   files = ModelFolder.open(path)
-  is_encoder = files.task_name == registry.ENCODER.name
+  is_encoder = files.task_name == task_registry.ENCODER.name
   if is_encoder and not is_saved_model(str(files.weights)):
     return FeatureExtractor(path)
   return Predictor(path)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import model_size, modeling
+from bert_tf import modeling, task_registry
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import errors, packages
 from bert_tf.inference.ids_functions import IdsFunction
-from bert_tf.model_folder.folder import ModelFolder
-from bert_tf.tasks import registry
+from bert_tf.model import model_size
 
 
 class OnnxFunction(IdsFunction):
@@ -109,7 +109,7 @@ def count_parameters(files: ModelFolder) -> int:
     "V": config.vocab_size,
     "C": labels.num_outputs if labels else 0,
   }
-  model_class = registry.load(registry.find(files.task_name).model)
+  model_class = task_registry.load(task_registry.find(files.task_name).model)
   heads = model_class.heads if model_class else ()
   shapes = [shape for head in heads for shape in head.shapes.values()]
   return sum(term.value for term in model_size.terms("encoder", config)) + sum(

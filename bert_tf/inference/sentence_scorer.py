@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import heads, tokenization
-from bert_tf.data import masking, unknown_pieces
+from bert_tf import tokenization
+from bert_tf.data.pretraining import masking
 from bert_tf.inference import batches, ids_functions
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference.config import ScoringConfig
-from bert_tf.kernels import backend
+from bert_tf.model import heads
+from bert_tf.model.kernels import backend
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base
+from bert_tf.text import unknown_pieces
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,17 +16,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bert_tf import checkpoints, settings
+from bert_tf import settings, task_registry
+from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import messages
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
 from bert_tf.inference.config import ModelConfig
-from bert_tf.model_folder import run_info
-from bert_tf.tasks import base, fine_tuning, masked_lm, registry
+from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import task as ner
+from bert_tf.tasks.pretraining import masked_lm
 from bert_tf.tasks.rows import Results, Row, with_empty_text
 from bert_tf.tasks.squad import decoding
 from bert_tf.tasks.squad import task as squad
@@ -281,7 +282,7 @@ class FineTunedModel(TaskModel):
     return sklearn_base.BaseEstimator.__sklearn_tags__(self)
 
   def _defaults(self) -> config_lib.FineTuningConfig:
-    kind = registry.load(registry.TASKS[self._task.name].config)
+    kind = task_registry.load(task_registry.TASKS[self._task.name].config)
     train = typing.get_type_hints(kind)["train"](output_dir="")
     return kind(train=train, **self._without_files)
 

@@ -12,12 +12,12 @@ from absl import logging
 
 import bert_tf
 from bert_tf import settings, tokenization
-from bert_tf.corpora.sources import InputFile
-from bert_tf.data.vocabulary import Coverage
 from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import predictor
 from bert_tf.pipeline.config import PipelineConfig
 from bert_tf.pipeline.model import Model
+from bert_tf.text.sources import InputFile
+from bert_tf.text.vocabulary import Coverage
 from bert_tf.training import objective as objective_lib
 
 FILE = "README.md"

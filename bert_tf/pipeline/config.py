@@ -9,9 +9,8 @@ import os
 from typing import Any
 
 from bert_tf import settings
-from bert_tf.corpora import sentences, text_config
-from bert_tf.data import vocabulary
-from bert_tf.tasks import pretraining_config
+from bert_tf.tasks.pretraining import pretraining_config
+from bert_tf.text import sentences, text_config, vocabulary
 from bert_tf.training.config import ComputeConfig
 
 

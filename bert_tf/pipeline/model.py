@@ -7,8 +7,8 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf import heads
-from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.model import heads
 from bert_tf.pipeline.config import DEFAULT_SIZE, SIZES, PipelineConfig, Size
 
 

@@ -11,11 +11,11 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import modeling, tokenization
-from bert_tf.corpora import corpus_build, sources, text_config
-from bert_tf.data import pretraining_shards, vocabulary
+from bert_tf.checkpoint.weights import hash_weights
 from bert_tf.data.config import PretrainingDataConfig
-from bert_tf.data.masking import MaskingConfig
-from bert_tf.data.pretraining_records import RecordFormat
+from bert_tf.data.pretraining import pretraining_shards
+from bert_tf.data.pretraining.masking import MaskingConfig
+from bert_tf.data.pretraining.pretraining_records import RecordFormat
 from bert_tf.export import export
 from bert_tf.export.config import ExportConfig
 from bert_tf.files import (
@@ -24,14 +24,14 @@ from bert_tf.files import (
   paths,
   shard_files,
   text_lines,
+  tokenizer_files,
 )
-from bert_tf.formats import tokenizer_files
-from bert_tf.model_folder.weights import hash_weights
 from bert_tf.pipeline import card
 from bert_tf.pipeline.config import PipelineConfig
 from bert_tf.pipeline.model import Model, choose_model
-from bert_tf.tasks import pretraining
-from bert_tf.tasks.pretraining_config import PretrainingConfig
+from bert_tf.tasks.pretraining import pretraining
+from bert_tf.tasks.pretraining.pretraining_config import PretrainingConfig
+from bert_tf.text import corpus_build, sources, text_config, vocabulary
 from bert_tf.training import budget, curves
 from bert_tf.training.config import PretrainingTrainConfig, TrainConfig
 

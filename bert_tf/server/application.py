@@ -77,14 +77,13 @@ class _Protocol(httptools_impl.HttpToolsProtocol):
 
   def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
     super().connection_made(transport)
-    seconds = self.timeout_keep_alive
-    self._timer = self.loop.call_later(seconds, transport.close)
+    self._timer = self.loop.call_later(self.timeout_keep_alive, transport.close)
 
   def on_message_begin(self) -> None:
     super().on_message_begin()
     self._timer.cancel()
-    seconds = self.timeout_keep_alive
-    self._timer = self.loop.call_later(seconds, self.transport.close)
+    close = self.transport.close
+    self._timer = self.loop.call_later(self.timeout_keep_alive, close)
 
   def on_headers_complete(self) -> None:
     super().on_headers_complete()
@@ -267,10 +266,7 @@ class Server:
     """
     model = self._find_model(request)
     rows = body.rows()
-    has_ids = (
-      bool(rows) and isinstance(rows[0], dict) and "input_ids" in rows[0]
-    )
-    signature = model.signature(body.signature_name, has_ids)
+    signature = model.signature(body.signature_name, rows)
     answers = await self._compute(request, signature, rows)
     # As in TensorFlow Serving, the only output of a model has no name.
     is_unnamed = not signature.takes_texts and len(answers[0]) == 1

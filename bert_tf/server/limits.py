@@ -121,7 +121,7 @@ class Middleware:
     self._app = app
     self._config = config
     self._metrics = counters
-    self._running: dict[int, types.Scope] = {}  # Admitted, by their id().
+    self._admitted: dict[int, types.Scope] = {}  # By their id().
     hosts = ("localhost", "127.0.0.1", "::1", config.host)
     self._hosts = {host.lower() for host in (*hosts, *config.allowed_hosts)}
     # A handler goes on if the reader closes stdout.
@@ -152,7 +152,7 @@ class Middleware:
         response = error_response(scope, error)
         await response(scope, receive, counting_send)
     finally:
-      self._running.pop(id(scope), None)
+      self._admitted.pop(id(scope), None)
     seconds = time.monotonic() - start
     # The loop logs an exception of counting; the request has been answered.
     loop = asyncio.get_running_loop()
@@ -174,9 +174,11 @@ class Middleware:
   async def _answer(
     self, scope: types.Scope, receive: types.Receive, send: types.Send
   ) -> None:
+    if scope["method"] == "POST":
+      self._admitted[id(scope)] = scope
     refusal = self._find_refusal(scope)
-    if not refusal:
-      self._running[id(scope)] = scope
+    if refusal:
+      self._admitted.pop(id(scope), None)
     timeout = self._config.read_timeout_s
     try:
       body = await asyncio.wait_for(self._read(receive, refusal), timeout)
@@ -190,7 +192,12 @@ class Middleware:
     unread = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> types.Message:
-      return unread.pop() if unread else {"type": "http.disconnect"}
+      if not unread:
+        return {"type": "http.disconnect"}
+      # Again, because several heads may arrive before a body is parsed.
+      if overload := self._find_overload():
+        raise overload
+      return unread.pop()
 
     answering = asyncio.ensure_future(self._app(scope, replay, send))
     gone = asyncio.ensure_future(receive())
@@ -225,27 +232,27 @@ class Middleware:
       return HttpError(
         415, f"the Content-Type is {content_type:.100}, not application/json."
       )
-    num_waiting = self._count_waiting_rows()
-    if num_waiting >= self._config.max_queue_size:
-      return HttpError(
-        503,
-        f"{num_waiting} rows are waiting, and this server's limit is "
-        f"{self._config.max_queue_size}; try again later.",
-      )
-    return None
+    return self._find_overload()
 
-  def _count_waiting_rows(self) -> int:
-    """Returns how many rows a new request would wait for.
+  def _find_overload(self) -> HttpError | None:
+    """Returns the error of a new request if too many rows wait.
 
     A request counts as one row until its body is parsed, and at most as one
     batch, because the requests in the queue take turns.
     """
-    batch_size = self._config.max_batch_size
+    config = self._config
     num_rows = sum(
-      min(scope.get("windows", scope.get("rows", 1)), batch_size)
-      for scope in self._running.values()
+      min(scope.get("windows", scope.get("rows", 1)), config.max_batch_size)
+      for scope in self._admitted.values()
     )
-    return num_rows - self._config.num_batch_threads * batch_size
+    num_computed = config.num_batch_threads * config.max_batch_size
+    if num_rows <= config.max_queue_size + num_computed:
+      return None
+    return HttpError(
+      503,
+      f"{config.max_queue_size} rows are waiting, which is the limit; "
+      "try again later.",
+    )
 
   async def _read(
     self, receive: types.Receive, refusal: HttpError | None

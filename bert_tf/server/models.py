@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 from google.protobuf import json_format
-from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow.core.framework import types_pb2
 
 from bert_tf.export import saved_models
 from bert_tf.inference.ids_rows import RowReader
@@ -133,13 +133,13 @@ class ServedModel:
     if not predictor.tasks:
       logging.warning("%s takes only ids: %s", name, _NO_TEXTS)
 
-  def signature(self, name: str | None, has_ids: bool = False) -> Signature:
+  def signature(self, name: str | None, rows: Sequence[Any] = ()) -> Signature:
     """Returns the signature with a name; HttpError if there is none.
 
-    Without a name, it is that of texts if the model takes texts, unless the
-    rows have ids.
+    Without a name, it is the one of texts, unless the first row has ids.
     """
     if name in (None, saved_models.DEFAULT, f"{saved_models.TEXT}_pair"):
+      has_ids = any(isinstance(r, dict) and "input_ids" in r for r in rows[:1])
       name = saved_models.IDS if has_ids else next(iter(self.signatures))
     if name not in self.signatures:
       advice = "." if self.predictor.tasks else f"; {_NO_TEXTS}"
@@ -151,7 +151,7 @@ class ServedModel:
     return self.signatures[name]
 
   def warm_up(self) -> None:
-    """Traces the functions and calls them with made-up inputs."""
+    """Traces each function, and calls it with made-up inputs."""
     for function in self.predictor.functions.values():
       function.prepare()
     for signature in self.signatures.values():
@@ -245,19 +245,16 @@ def _check_finite(outputs: Mapping[str, np.ndarray]) -> None:
 def _definition(
   inputs: Mapping[str, tf.TensorSpec], outputs: Mapping[str, tf.TensorSpec]
 ) -> dict[str, Any]:
-  def infos(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
-    return {
-      name: meta_graph_pb2.TensorInfo(
-        name=name,
-        dtype=spec.dtype.as_datatype_enum,
-        tensor_shape=spec.shape.as_proto(),
-      )
+  inputs, outputs = (
+    {
+      name: {
+        "name": name,
+        "dtype": types_pb2.DataType.Name(spec.dtype.as_datatype_enum),
+        "tensor_shape": json_format.MessageToDict(spec.shape.as_proto()),
+      }
       for name, spec in specs.items()
     }
-
-  definition = meta_graph_pb2.SignatureDef(
-    inputs=infos(inputs),
-    outputs=infos(outputs),
-    method_name=tf.saved_model.PREDICT_METHOD_NAME,
+    for specs in (inputs, outputs)
   )
-  return json_format.MessageToDict(definition, preserving_proto_field_name=True)
+  method_name = tf.saved_model.PREDICT_METHOD_NAME
+  return {"inputs": inputs, "outputs": outputs, "method_name": method_name}

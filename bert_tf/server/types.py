@@ -136,9 +136,9 @@ def ids_row(
   for name in fields:
     min_length = 0 if name == "masked_lm_positions" else 1
     length = pydantic.Field(min_length=min_length, max_length=max_length)
-    types[name] = Annotated[list[_Id], length]
-    if has_choices:
-      types[name] = Annotated[list[types[name]], pydantic.Field(min_length=1)]
+    ids = Annotated[list[_Id], length]
+    choices = Annotated[list[ids], pydantic.Field(min_length=1)]
+    types[name] = choices if has_choices else ids
   return _row_class(types, len(fields))
 
 

@@ -17,15 +17,15 @@ import keras
 import numpy as np
 from absl import logging
 
-from bert_tf import heads, losses, modeling, settings, tokenization
+from bert_tf import modeling, settings, task_registry, tokenization
+from bert_tf.checkpoint import run_folder, run_info
 from bert_tf.data import packing
 from bert_tf.files import json_files, messages
-from bert_tf.formats import hugging_face
-from bert_tf.model_folder import run_folder, run_info
+from bert_tf.model import heads, hugging_face_config, losses
+from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import config as config_lib
-from bert_tf.tasks import registry, start_model
+from bert_tf.tasks import start_model
 from bert_tf.tasks.rows import Answer, Results, Row, labels_in, with_empty_text
-from bert_tf.tensor import Tensor
 from bert_tf.training import objective, results
 
 # Values of a record besides its inputs: integers, or float32 for numbers.
@@ -93,7 +93,7 @@ class Setup(Generic[Config]):
     spec = run.labels if run and run.task == self.config.task else None
     # The training examples have the names that LABEL_0 and so on stand for.
     names = spec.labels if spec and self.config.do_train else ()
-    if names and names == hugging_face.numbered_labels(len(names)):
+    if names and names == hugging_face_config.numbered_labels(len(names)):
       return None
     if spec and known in (None, spec.labels):
       logging.info("The labels come from %s.", start)
@@ -156,13 +156,13 @@ class Task(abc.ABC, Generic[SettingsT]):
   @classmethod
   def create(cls: type[TaskT], setup: Setup[Any]) -> TaskT:
     """Returns the task of a run, with the labels that are known before."""
-    has_labels = registry.TASKS[cls.name].label_defaults is not None
+    has_labels = task_registry.TASKS[cls.name].label_defaults is not None
     return cls.build(setup, labels=setup.saved_labels() if has_labels else None)
 
   @classmethod
   def build(cls: type[TaskT], setup: Setup[Any], **fields: Any) -> TaskT:
     """Returns the task of a run with these fields."""
-    settings_class = registry.load(registry.TASKS[cls.name].settings)
+    settings_class = task_registry.load(task_registry.TASKS[cls.name].settings)
     return cls(
       tokenizer=setup.tokenizer,
       settings=settings.extract(setup.config, settings_class),
@@ -171,14 +171,14 @@ class Task(abc.ABC, Generic[SettingsT]):
     )
 
   @property
-  def spec(self) -> registry.TaskSpec:
+  def spec(self) -> task_registry.TaskSpec:
     """What the rest of the package knows about the task."""
-    return registry.TASKS[self.name]
+    return task_registry.TASKS[self.name]
 
   @property
   def model(self) -> type[heads.HeadModel]:
     """The class of the task's model."""
-    return registry.load(self.spec.model)
+    return task_registry.load(self.spec.model)
 
   @property
   def max_seq_length(self) -> int:
@@ -397,7 +397,7 @@ def open_task(
   labels: run_info.LabelSpec | None,
 ) -> Task[Any]:
   """Returns the task of a model that is opened for predictions."""
-  task = registry.load(registry.TASKS[name].task)
+  task = task_registry.load(task_registry.TASKS[name].task)
   return task(tokenizer=tokenizer, settings=task_settings, labels=labels)
 
 

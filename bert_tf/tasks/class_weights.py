@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.checkpoint import run_info
 from bert_tf.files import messages
-from bert_tf.losses import Features
-from bert_tf.model_folder import run_info
+from bert_tf.model.losses import Features
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row, labels_in
 

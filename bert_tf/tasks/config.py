@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any, ClassVar, TypeVar
 
 from bert_tf import settings
-from bert_tf.formats import sentence_transformers
+from bert_tf.checkpoint import sentence_transformers
 from bert_tf.training import config as training_config
 
 Settings = TypeVar("Settings", bound="TaskSettings")

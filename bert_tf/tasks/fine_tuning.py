@@ -12,10 +12,11 @@ from typing import Any
 import keras
 from absl import logging
 
-from bert_tf import checkpoints, heads
-from bert_tf.model_folder import run_folder, run_info
-from bert_tf.model_folder.folder import ModelFolder
-from bert_tf.tasks import base, registry, start_model
+from bert_tf import task_registry
+from bert_tf.checkpoint import checkpoints, run_folder, run_info
+from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.model import heads
+from bert_tf.tasks import base, start_model
 from bert_tf.tasks import class_weights as class_weights_lib
 from bert_tf.tasks import run as run_lib
 from bert_tf.tasks import splits as splits_lib
@@ -54,7 +55,9 @@ def run(
   """
   setup = load(config)
   config = setup.config
-  task_class = task_class or registry.load(registry.TASKS[config.task].task)
+  task_class = task_class or task_registry.load(
+    task_registry.TASKS[config.task].task
+  )
   task = task_class.create(setup)
   if task.labels:  # Fails early, before the data are read.
     setup.folder.check_labels(task.labels)

@@ -14,9 +14,8 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints
+from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.data import input_pipeline
-from bert_tf.model_folder import run_folder
 from bert_tf.tasks import base, step_errors
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.training import estimator, evaluation, evaluator, results

@@ -17,17 +17,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.data import (
-  input_pipeline,
-  padding,
-  records,
-  unknown_pieces,
-)
-from bert_tf.files import messages, paths
-from bert_tf.formats import tables
-from bert_tf.model_folder import run_info
+from bert_tf.checkpoint import run_info
+from bert_tf.data import input_pipeline, padding, records
+from bert_tf.files import messages, paths, tables
+from bert_tf.model import model_inputs
 from bert_tf.tasks import base, run
 from bert_tf.tasks.rows import Row, with_empty_text
+from bert_tf.text import unknown_pieces
 from bert_tf.training import compilation
 
 # The records of each split.
@@ -117,9 +113,7 @@ def encode(
       num_cut += is_cut
       for record in row_records:
         counts.add_ids(record["input_ids"].ravel().tolist())
-        setup.bert_config.check_segments(
-          1 + int(record["segment_ids"].max()), setup.config.bert_config_file
-        )
+        model_inputs.check_values(record, setup.bert_config)
         writer.write(_serialize(record))
     return num_cut
 

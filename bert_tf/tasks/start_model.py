@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from bert_tf import heads
+from bert_tf.checkpoint import run_info
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import messages
-from bert_tf.formats import hugging_face
-from bert_tf.model_folder import run_info
-from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.model import heads, hugging_face_config
 from bert_tf.training import adapters
 
 
@@ -96,7 +95,9 @@ class StartModel:
     # Some GLUE tasks have ids as labels, for which Hugging Face's files have
     # names.
     are_ids = list(labels.labels) == [str(i) for i in range(len(ours))]
-    is_same = ours == theirs or (are_ids and hugging_face.is_weights(start))
+    is_same = ours == theirs or (
+      are_ids and hugging_face_config.is_weights(start)
+    )
     if not is_same and sorted(ours) == sorted(theirs):
       raise ValueError(
         f"{start} was trained for the same labels in another order: there "
@@ -106,7 +107,7 @@ class StartModel:
     num_outputs = self.head_shapes["output_weights"][0]
     if num_outputs != labels.num_outputs:
       return f"it has {num_outputs} labels, not {labels.num_outputs}"
-    numbered = hugging_face.numbered_labels(len(labels.labels))
+    numbered = hugging_face_config.numbered_labels(len(labels.labels))
     if not there or (numbered and there.labels == numbered):
       logging.warning(
         "%s does not name the labels of its head, so they are taken to be %s.",

@@ -8,7 +8,7 @@ import tensorflow as tf
 from bert_tf import settings
 from bert_tf.files import errors
 from bert_tf.tasks import config as config_lib
-from bert_tf.tasks import pretraining_config
+from bert_tf.tasks.pretraining import pretraining_config
 
 # Settings of a training that lower its memory without another result.
 _MORE_MEMORY = ("a higher `gradient_accumulation_steps`", "`recompute`")

@@ -14,10 +14,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoint_names, checkpoints, distribution
+from bert_tf import distribution
+from bert_tf.checkpoint import checkpoint_names, checkpoints, run_info
 from bert_tf.files import paths
-from bert_tf.layers import lora
-from bert_tf.model_folder import run_info
+from bert_tf.model.layers import lora
 
 # Path of the adapter in the folder of a run.
 _PATH = os.path.join("adapter", "lora.ckpt")

@@ -16,8 +16,8 @@ from absl import logging
 from keras import ops
 
 from bert_tf import distribution
-from bert_tf.model_folder import run_info
-from bert_tf.tensor import Tensor
+from bert_tf.checkpoint import run_info
+from bert_tf.model.tensor import Tensor
 from bert_tf.training import config as training_config
 from bert_tf.training import step as step_lib
 

@@ -18,9 +18,9 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf import distribution, names, optimization
-from bert_tf.kernels import backend, clusters
-from bert_tf.losses import Sums
-from bert_tf.tensor import Tensor
+from bert_tf.model.kernels import backend, clusters
+from bert_tf.model.losses import Sums
+from bert_tf.model.tensor import Tensor
 from bert_tf.training import config as training_config
 from bert_tf.training.objective import Features
 

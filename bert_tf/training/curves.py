@@ -5,8 +5,7 @@ import os
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.util import tensor_util
 
-from bert_tf.files import paths
-from bert_tf.plots import style
+from bert_tf.files import paths, plot_style
 from bert_tf.training import objective as objective_lib
 
 Curves = dict[str, dict[int, float]]  # Values by name and step.
@@ -63,7 +62,7 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
       titles = (t for t in ("loss", "accuracy", _RATE) if name.endswith(t))
       panels[next(titles, _SCORES)].append(name)
   panels = {title: names for title, names in panels.items() if names}
-  with style.open_picture(plot_file, len(panels), width) as axes:
+  with plot_style.open_picture(plot_file, len(panels), width) as axes:
     for axis, (title, names) in zip(axes, panels.items()):
       axis.set(title=title.replace("_", " "), xlabel="step")
       # Of a regression, which has no accuracy, the loss is a squared error.
@@ -74,12 +73,12 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
         label = "total" if name == title and len(names) > 1 else label
         color = None
         if curve := training.get(name):
-          color = style.draw_line(
+          color = plot_style.draw_line(
             axis, list(curve), list(curve.values()), label
           )
         if curve := evaluation.get(name):
           label = "" if color else label
-          style.draw_points(
+          plot_style.draw_points(
             axis, list(curve), list(curve.values()), label, color
           )
           axis.set_xlabel("step (line: training, \N{WHITE CIRCLE} held out)")

@@ -14,12 +14,12 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, distribution, optimization
+from bert_tf import distribution, optimization
+from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.files import messages
-from bert_tf.kernels import backend
-from bert_tf.layers import lora, mixed_precision
-from bert_tf.losses import Sums
-from bert_tf.model_folder import run_folder
+from bert_tf.model.kernels import backend
+from bert_tf.model.layers import lora, mixed_precision
+from bert_tf.model.losses import Sums
 from bert_tf.training import (
   adapters,
   budget,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
-from bert_tf import checkpoints, distribution
+from bert_tf import distribution
+from bert_tf.checkpoint import checkpoints, run_folder, run_info
 from bert_tf.files import atomic, json_files, paths
-from bert_tf.model_folder import run_folder, run_info
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib

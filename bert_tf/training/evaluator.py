@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import distribution
-from bert_tf.layers import layer_norm
-from bert_tf.losses import Sums
+from bert_tf.model.layers import layer_norm
+from bert_tf.model.losses import Sums
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import progress
 from bert_tf.training.objective import Features

@@ -13,8 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.losses import Sums
-from bert_tf.tensor import Tensor
+from bert_tf.model.losses import Sums
+from bert_tf.model.tensor import Tensor
 
 Features = dict[str, tf.Tensor]
 

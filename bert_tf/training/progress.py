@@ -13,7 +13,7 @@ from absl import logging
 
 from bert_tf import distribution
 from bert_tf.files import atomic
-from bert_tf.losses import Sums
+from bert_tf.model.losses import Sums
 from bert_tf.training import objective as objective_lib
 
 T = TypeVar("T")

@@ -3,9 +3,9 @@
 import keras
 from absl import logging
 
-from bert_tf import checkpoint_names, checkpoints
+from bert_tf.checkpoint import checkpoint_names, checkpoints
 from bert_tf.files import messages
-from bert_tf.layers import lora, mixed_precision
+from bert_tf.model.layers import lora, mixed_precision
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
 from bert_tf.training import update as update_lib

@@ -15,9 +15,9 @@ import tensorflow as tf
 from absl import logging
 
 import bert_tf
-from bert_tf import checkpoints, distribution, settings
+from bert_tf import distribution, settings
+from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import atomic, json_files
-from bert_tf.model_folder import run_info
 from bert_tf.training import config as training_config
 
 

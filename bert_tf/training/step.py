@@ -19,9 +19,9 @@ import keras
 import tensorflow as tf
 
 from bert_tf import distribution, optimization
-from bert_tf.layers import dropout
-from bert_tf.losses import Sums
-from bert_tf.tensor import Tensor
+from bert_tf.model.layers import dropout
+from bert_tf.model.losses import Sums
+from bert_tf.model.tensor import Tensor
 from bert_tf.training import compilation
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import update as update_lib

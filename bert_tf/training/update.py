@@ -9,9 +9,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf import checkpoint_names, distribution, optimization
-from bert_tf.layers import mixed_precision
-from bert_tf.tensor import Tensor
+from bert_tf import distribution, optimization
+from bert_tf.checkpoint import checkpoint_names
+from bert_tf.model.layers import mixed_precision
+from bert_tf.model.tensor import Tensor
 
 # Private members of keras.optimizers.Optimizer that this module and
 # `optimization` use, checked with Keras 3.15.1: `_all_reduce_sum_gradients`,

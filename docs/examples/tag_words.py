@@ -8,10 +8,11 @@ import json
 
 import numpy as np
 
-from bert_tf import heads, losses, settings
+from bert_tf import settings, task_registry
+from bert_tf.checkpoint import run_info
 from bert_tf.files import text_lines
-from bert_tf.model_folder import run_info
-from bert_tf.tasks import base, config, registry
+from bert_tf.model import heads, losses
+from bert_tf.tasks import base, config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,7 @@ class TagTask(base.Task):
     return {"micro_f1": 2 * num_common / max(1, num_all)}
 
 
-TASK = registry.TaskSpec(
+TASK = task_registry.TaskSpec(
   name=TagConfig.task,
   model=TagModel,
   task=TagTask,
@@ -107,7 +108,7 @@ TASK = registry.TaskSpec(
   config=TagConfig,
   help=__doc__,
 )
-registry.register(TASK)
+task_registry.register(TASK)
 
 if __name__ == "__main__":
   from bert_tf.cli import main

@@ -4,7 +4,7 @@ import dataclasses
 import os
 
 from bert_tf import settings
-from bert_tf.corpora import text_config
+from bert_tf.text import text_config
 from research.ablations import scales as scales_lib
 
 _SCALES = "; ".join(

@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow as tf
 from scipy import sparse
 
-from bert_tf import heads
-from bert_tf.tasks import pretraining_start
+from bert_tf.model import heads
+from bert_tf.tasks.pretraining import pretraining_start
 
 NAME = "cooccurrence"  # The value of `initial_values`.
 

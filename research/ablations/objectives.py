@@ -8,9 +8,9 @@ import dataclasses
 
 import tensorflow as tf
 
-from bert_tf.data import dynamic_masking, pretraining_records
-from bert_tf.model_folder.folder import ModelFolder
-from bert_tf.tasks import pretraining_config
+from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.data.pretraining import dynamic_masking, pretraining_records
+from bert_tf.tasks.pretraining import pretraining_config
 
 
 def label(

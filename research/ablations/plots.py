@@ -5,7 +5,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from bert_tf.plots import style
+from bert_tf.files import plot_style
 from research import run_plots
 from research.ablations import comparisons, runs
 from research.curves import reference_curves
@@ -30,7 +30,7 @@ def draw_results(path: str, comparison: comparisons.Comparison) -> None:
   columns = _drawn_columns(comparison)
   labels = [v.label for v in comparison.experiment.variants]
   height = _MARGIN + _ROW_HEIGHT * len(labels)
-  with style.open_picture(path, len(columns), _WIDTH, height) as panels:
+  with plot_style.open_picture(path, len(columns), _WIDTH, height) as panels:
     for axis, column in zip(panels, columns):
       cells = {
         label: comparison.cells[label, column]
@@ -72,7 +72,7 @@ def draw_curves(
     for name in row.curve["training"]
   }
   names = [n for n in reference_curves.TITLES if n in drawn]
-  with style.open_picture(path, len(names), _WIDTH, 420) as panels:
+  with plot_style.open_picture(path, len(names), _WIDTH, 420) as panels:
     for panel, name in zip(panels, names):
       title = reference_curves.TITLES[name]
       panel.set(title=title, xlabel=AXES[axis], xscale="log")
@@ -80,7 +80,7 @@ def draw_curves(
       for label, same in pretrainings.items():
         if points := summarize_seeds(same, name, axis):
           x, mean, low, high = points
-          color = style.draw_line(panel, x, mean, label)
+          color = plot_style.draw_line(panel, x, mean, label)
           run_plots.band(panel, x, low, high, color)
 
 
@@ -129,7 +129,7 @@ def draw_steps(path: str, comparison: comparisons.Comparison) -> None:
   Labels of variants have the form "OBJECTIVE, N steps".
   """
   columns = _drawn_columns(comparison)
-  with style.open_picture(path, len(columns), _WIDTH, 420) as panels:
+  with plot_style.open_picture(path, len(columns), _WIDTH, 420) as panels:
     for panel, column in zip(panels, columns):
       panel.set(title=f"{column} after fine-tuning at each step")
       panel.set(xlabel="steps of pre-training", ylabel=unit(column))
@@ -145,7 +145,9 @@ def draw_steps(path: str, comparison: comparisons.Comparison) -> None:
         summaries = [sweep.mean_and_spread(cells[step]) for step in x]
         # A single seed has no spread, and its band no height.
         spans = [(m, 0.0 if math.isnan(s) else s) for m, s in summaries]
-        color = style.draw_line(panel, x, [mean for mean, _ in spans], name)
+        color = plot_style.draw_line(
+          panel, x, [mean for mean, _ in spans], name
+        )
         low = [mean - spread for mean, spread in spans]
         high = [mean + spread for mean, spread in spans]
         run_plots.band(panel, x, low, high, color)

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from bert_tf.pipeline import config
-from bert_tf.tasks import pretraining_config
+from bert_tf.tasks.pretraining import pretraining_config
 from research import rows
 
 # What a position attends to, by the objective of a language model.

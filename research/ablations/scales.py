@@ -6,7 +6,7 @@ Imports no TensorFlow.
 import dataclasses
 from typing import NamedTuple
 
-from bert_tf.tasks import pretraining_config
+from bert_tf.tasks.pretraining import pretraining_config
 from research.ablations import runs
 
 # Number of checkpoints of a pre-training, evenly spaced.

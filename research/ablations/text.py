@@ -12,11 +12,11 @@ from typing import Any
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.corpora import corpus, corpus_build, sources, text_config
-from bert_tf.data import masking, pretraining_shards
 from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.data.pretraining import masking, pretraining_shards
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.pipeline import stages
+from bert_tf.text import corpus, corpus_build, sources, text_config
 from research import rows
 from research.ablations import config as config_lib
 from research.ablations import runs

@@ -8,9 +8,13 @@ from typing import Any
 
 import keras
 
-from bert_tf import checkpoints
+from bert_tf.checkpoint import checkpoints
 from bert_tf.files import atomic, json_files, paths
-from bert_tf.tasks import pretraining, pretraining_config, pretraining_start
+from bert_tf.tasks.pretraining import (
+  pretraining,
+  pretraining_config,
+  pretraining_start,
+)
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation
 from research import rows

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from bert_tf import tokenization
-from bert_tf.corpora import sources
-from bert_tf.data import pretraining_shards, vocabulary
 from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.data.pretraining import pretraining_shards
 from bert_tf.files import atomic, text_lines
+from bert_tf.text import sources, vocabulary
 from research.benchmarks.config import BenchmarkConfig
 from research.benchmarks.peers import step_timing
 

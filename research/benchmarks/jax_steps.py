@@ -12,7 +12,8 @@ import keras
 from jax import numpy as jnp
 from keras import ops
 
-from bert_tf import heads, losses, modeling, optimization
+from bert_tf import modeling, optimization
+from bert_tf.model import heads, losses
 from bert_tf.modeling import Tensor
 from research.benchmarks.peers import step_timing
 

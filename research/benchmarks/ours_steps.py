@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import modeling
-from bert_tf.layers import layer_norm, mixed_precision
-from bert_tf.tasks import pretraining
+from bert_tf.model.layers import layer_norm, mixed_precision
+from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import compilation, estimator
 from bert_tf.training import config as training_config
 from research.benchmarks.peers import step_timing

@@ -115,8 +115,8 @@ def measure_fine_tuning(config: BenchmarkConfig) -> None:
 
 def _prepare_run(sizes: Mapping[str, Any], folder: str) -> tuple[str, ...]:
   """Writes the files of a run of one step and returns its command."""
-  from bert_tf import model_config
   from bert_tf.data import records
+  from bert_tf.model import model_config
 
   settings = step_timing.Settings(**sizes, compiled=False)
   config = model_config.BertConfig(**settings.sizes, type_vocab_size=2)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import runtimes
 from bert_tf.inference import ids_functions
 from bert_tf.inference import runtimes as runtime_functions
-from bert_tf.model_folder.folder import ModelFolder
 from research.benchmarks.config import BenchmarkConfig
 
 _BATCH_SIZES = (1, 8)

@@ -16,8 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.files import json_files
-from bert_tf.plots import style
+from bert_tf.files import json_files, plot_style
 from research import run_plots
 from research.benchmarks import config as config_lib
 from research.benchmarks.config import BenchmarkConfig
@@ -309,11 +308,11 @@ def draw(
       f"bert_tf takes {best[False]:,.0f} ms per {what}, the fastest peer "
       f"{best[True]:,.0f} ms\n{title}"
     )
-  with style.open_picture(path, width=900, panel_height=400) as (axis,):
+  with plot_style.open_picture(path, width=900, panel_height=400) as (axis,):
     label = "ms per step (lower is better); points: medians of rounds"
     axis.set(title=title, xlabel=label)
     for place, (program, result) in enumerate(results.items()):
-      color = run_plots.GRAY if program.is_peer else style.COLORS[0]
+      color = run_plots.GRAY if program.is_peer else plot_style.COLORS[0]
       axis.barh(place, result.median, color=color)
       axis.plot(result.medians, [place] * len(result.medians), "k.")
       names.append(f"{program.name}: {result.median:,.1f}")

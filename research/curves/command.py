@@ -12,9 +12,9 @@ import dataclasses
 import os
 
 from bert_tf import settings
+from bert_tf.checkpoint import run_info
 from bert_tf.cli import command, config_flags
 from bert_tf.files import json_files
-from bert_tf.model_folder import run_info
 from research.curves import reference_curves
 
 

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.files import atomic, paths, text_lines
-from bert_tf.plots import style
+from bert_tf.files import atomic, paths, plot_style, text_lines
 from research import run_plots
 
 # The curves of this repository's own ablations.
@@ -233,14 +232,14 @@ def describe(stretch: Deviation) -> str:
 def draw(path: str, run: Run, reference: Reference, run_name: str) -> None:
   """Plots a run's curves over the bands of the reference."""
   bands = _shared_bands(run, reference)
-  with style.open_picture(path, len(bands), 1200, 420) as panels:
+  with plot_style.open_picture(path, len(bands), 1200, 420) as panels:
     for panel, (name, band) in zip(panels, bands.items()):
       panel.set(title=TITLES[name], xlabel="steps", xscale="log")
       panel.set_ylabel(UNITS[name])
       run_plots.band(panel, band.steps, band.low, band.high, run_plots.GRAY)
-      style.draw_line(
+      plot_style.draw_line(
         panel, band.steps, band.mean, reference.name, run_plots.GRAY
       )
       steps = sorted(run.curves[name])
       values = [run.curves[name][step] for step in steps]
-      style.draw_line(panel, steps, values, run_name, style.COLORS[0])
+      plot_style.draw_line(panel, steps, values, run_name, plot_style.COLORS[0])

@@ -9,12 +9,12 @@ bert-tf ner.
 
 import dataclasses
 
+from bert_tf import task_registry
 from bert_tf.cli import fine_tune
-from bert_tf.tasks import registry
 from research.features import config
 
 if __name__ == "__main__":
   task = dataclasses.replace(
-    registry.NER, config=config.FeaturesConfig, help=str(__doc__)
+    task_registry.NER, config=config.FeaturesConfig, help=str(__doc__)
   )
   fine_tune.run(task, "research.features.task.run")

@@ -15,9 +15,11 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import checkpoints, heads, modeling
+from bert_tf import modeling
+from bert_tf.checkpoint import checkpoints
 from bert_tf.data import input_pipeline, records
-from bert_tf.layers import dropout, layer_norm
+from bert_tf.model import heads
+from bert_tf.model.layers import dropout, layer_norm
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import run as run_lib

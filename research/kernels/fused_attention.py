@@ -44,7 +44,7 @@ _POINTERS = {"bias": "*fp32", "keys": "*u32", "stats": "*fp32", "dots": "*fp32"}
 
 @triton.jit
 def _is_kept(keys, least, rows, columns, length):
-  """Returns the mask of bert_tf.kernels.hashing at [rows, columns].
+  """Returns the mask of bert_tf.model.kernels.hashing at [rows, columns].
 
   Args:
     keys: pointer to the two keys of the draws.

@@ -23,7 +23,7 @@ import sys
 
 import numpy as np
 
-from bert_tf import checkpoints
+from bert_tf.checkpoint import checkpoints
 from bert_tf.training import curves
 
 _PLAIN = (

@@ -20,7 +20,7 @@ from unittest import mock
 import tensorflow as tf
 
 from bert_tf import modeling
-from bert_tf.kernels import fused_attention
+from bert_tf.model.kernels import fused_attention
 from bert_tf.training import compilation
 from research.benchmarks import ours_steps
 from research.benchmarks.peers import step_timing

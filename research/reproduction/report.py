@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from absl import logging
 
-from bert_tf.files import atomic
-from bert_tf.plots import style
+from bert_tf.files import atomic, plot_style
 from research import markdown, rows, run_plots
 from research.reproduction import config as config_lib
 from research.reproduction import targets
@@ -335,7 +334,7 @@ def draw(path: str, best: Cells) -> None:
   """Draws a panel per model: a row per task, with its published figures."""
   models = list(dict.fromkeys(model for model, _ in best))
   num_rows = 1 + max(list(m for m, _ in best).count(model) for model in models)
-  with style.open_picture(
+  with plot_style.open_picture(
     path, len(models), 1200, 110 + 34 * num_rows
   ) as panels:
     for axis, model in zip(panels, models):

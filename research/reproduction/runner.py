@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from bert_tf import model_config
+from bert_tf.checkpoint import weights
+from bert_tf.checkpoint.hub import catalog
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import lock, messages, paths
-from bert_tf.hub import catalog
-from bert_tf.model_folder import weights
-from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.model import model_config
 from bert_tf.tasks.squad import metrics
 from research import rows
 from research.reproduction import config as config_lib

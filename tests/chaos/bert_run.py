@@ -7,7 +7,7 @@ import random
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.tasks.pretraining import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from tests.chaos import trainer
 from tests.support import runs

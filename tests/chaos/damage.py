@@ -17,9 +17,10 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import modeling, tokenization
-from bert_tf.convert import convert, pretrained
-from bert_tf.data import input_pipeline, pretraining_records
-from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.checkpoint.convert import convert, pretrained
+from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.data import input_pipeline
+from bert_tf.data.pretraining import pretraining_records
 from tests.chaos import bert_run, outcomes
 from tests.support import tiny_models
 

@@ -6,13 +6,13 @@ import random
 import subprocess
 from collections.abc import Callable, Iterator
 
-from bert_tf import checkpoints
-from bert_tf.convert import convert
+from bert_tf.checkpoint import checkpoints
+from bert_tf.checkpoint.convert import convert
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
-from bert_tf.model_folder.folder import ModelFolder
 from tests.chaos import outcomes
 from tests.support import tiny_models
 

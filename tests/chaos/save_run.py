@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from bert_tf import checkpoints
-from bert_tf.model_folder import run_folder
+from bert_tf.checkpoint import checkpoints, run_folder
 from tests.chaos import trainer
 
 _NUM_SAVES = 8

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bert_tf.corpora import corpus
+from bert_tf.text import corpus
 
 VOCAB = (
   pathlib.Path(__file__).parents[1] / "golden" / "pretraining" / "vocab.txt"

@@ -7,8 +7,8 @@ import sys
 import pytest
 from absl import flags
 
+from bert_tf import task_registry
 from bert_tf.cli import fine_tune
-from bert_tf.tasks import registry
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 STEPS = ("do_train", "do_eval", "do_predict")
@@ -18,7 +18,7 @@ def parse(monkeypatch, program, *arguments):
   """Parses flags of a classifier; `program` decides what its defaults are."""
   monkeypatch.setattr(sys, "argv", [program])
   values = flags.FlagValues()
-  fine_tune.define(registry.TASKS["classification"], values)
+  fine_tune.define(task_registry.TASKS["classification"], values)
   values(["program", *arguments])
   return values
 

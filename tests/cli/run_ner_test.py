@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints
+from bert_tf.checkpoint import checkpoints
 from bert_tf.tasks import fine_tuning
 from bert_tf.training import curves
 from tests.support import ner_files, runs

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, tokenization
-from bert_tf.model_folder import run_info
+from bert_tf import tokenization
+from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.squad import config as squad_config_lib
 from bert_tf.training import config as training_config

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import input_pipeline, padding, pretraining_records
+from bert_tf.data import input_pipeline, padding
 from bert_tf.data import records as records_lib
+from bert_tf.data.pretraining import pretraining_records
 
 SPEC = {"input_ids": tf.io.FixedLenFeature([2], tf.int64)}
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import masking, packing, pretraining_shards
+from bert_tf.data import packing
 from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.data.pretraining import masking, pretraining_shards
 from tests.support import checkout
 
 VOCAB_FILE = str(checkout.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")

@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.convert import convert, extend_vocab
+from bert_tf.checkpoint import sentence_transformers
+from bert_tf.checkpoint.convert import convert, extend_vocab
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as configs
 from bert_tf.export import export
-from bert_tf.formats import sentence_transformers
-from bert_tf.model_folder.folder import ModelFolder
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, modeling, tokenization
+from bert_tf import modeling, tokenization
+from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.data import packing
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.model_folder import run_info
+from bert_tf.model import heads
 from bert_tf.tasks import base
 from bert_tf.tasks.classification import glue, layouts
 from tests.support import near_ties, tiny_models

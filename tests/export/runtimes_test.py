@@ -10,11 +10,12 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import heads, modeling
+from bert_tf import modeling
 from bert_tf.export import config as configs
 from bert_tf.export import export, runtimes
 from bert_tf.inference import ids_functions
 from bert_tf.inference import runtimes as runtime_functions
+from bert_tf.model import heads
 from tests.support import near_ties, tiny_models
 
 # Exporting and converting a model takes longer than the tests.

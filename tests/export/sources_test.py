@@ -6,9 +6,9 @@ import shutil
 import keras
 import pytest
 
-from bert_tf import heads
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
+from bert_tf.model import heads
 from tests.support import run_infos, tiny_models
 
 CLASSIFIER = run_infos.make(

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -127,6 +128,12 @@ def with_all_characters(path, texts, case):
   path.write_text("\n".join(words))
   full = tokenization.FullTokenizer(str(path), *case)
   return full, text.BertTokenizer(full.vocab, *case)
+
+
+def test_an_input_of_keras_is_refused_with_what_to_use():
+  inputs = keras.Input((), dtype="string")
+  with pytest.raises(ValueError, match=r"keras.Input.*tf.data"):
+    text.BertTokenizer(VOCAB).tokenize(inputs)
 
 
 def test_a_tokenizer_without_a_name_can_be_called():

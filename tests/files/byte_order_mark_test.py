@@ -6,9 +6,8 @@ import json
 import pytest
 
 from bert_tf import modeling, tokenization
-from bert_tf.corpora import corpus
-from bert_tf.files import json_files, text_lines
-from bert_tf.formats import tables
+from bert_tf.files import json_files, tables, text_lines
+from bert_tf.text import corpus
 from tests.support import runs
 
 MARK = b"\xef\xbb\xbf"
@@ -74,6 +73,7 @@ def test_json_may_be_utf_16(tmp_path, kind, encoding):
     (b"PK\x03\x04\n\xffxl/workbook.xml", "Excel"),
     (b"PAR1\x15\xff", "Parquet"),
   ],
+  ids=["gzip", "Excel", "Parquet"],
 )
 def test_what_is_not_text_is_named(tmp_path, content, form):
   path = tmp_path / "a.txt"

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from bert_tf import modeling
+from bert_tf.checkpoint import run_info, sentence_transformers
 from bert_tf.files import json_files
-from bert_tf.formats import hugging_face, sentence_transformers
-from bert_tf.model_folder import run_info
+from bert_tf.model import hugging_face_config
 from bert_tf.training import evaluation
 
 BROKEN = {
@@ -74,7 +74,7 @@ READERS = {
     ],
   ),
   "config.json": (
-    lambda f: hugging_face.read_config(str(f)),
+    lambda f: hugging_face_config.read_config(str(f)),
     [
       ({"id2label": ["a"]}, "id2label"),
       ({"architectures": "BertModel"}, "architectures"),

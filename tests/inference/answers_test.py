@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf import heads, losses, tokenization
+from bert_tf import tokenization
+from bert_tf.checkpoint import run_info
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.model_folder import run_info
+from bert_tf.model import heads, losses
 from bert_tf.tasks import base
 from bert_tf.tasks.ner import words
 from tests.support import runs, tiny_models

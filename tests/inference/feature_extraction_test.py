@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf import checkpoints, heads, modeling, tokenization
+from bert_tf import modeling, tokenization
+from bert_tf.checkpoint import checkpoints
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
+from bert_tf.model import heads
 from tests.support import tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"

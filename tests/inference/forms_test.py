@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bert_tf
-from bert_tf import heads
+from bert_tf.model import heads
 from tests.support import tiny_models
 
 # Two rows for each class, as tuples of its inputs.

@@ -9,9 +9,11 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import checkpoint_names, checkpoints, heads, modeling, tokenization
+from bert_tf import modeling, tokenization
+from bert_tf.checkpoint import checkpoint_names, checkpoints
 from bert_tf.export import config as configs
 from bert_tf.export import export
+from bert_tf.model import heads
 from tests.support import near_ties, tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -8,8 +8,10 @@ import pytest
 import scipy.special
 
 import bert_tf
-from bert_tf import checkpoints, heads, modeling, tokenization
+from bert_tf import modeling, tokenization
+from bert_tf.checkpoint import checkpoints
 from bert_tf.inference import sentence_scorer
+from bert_tf.model import heads
 from tests.support import tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bert_tf
-from bert_tf import checkpoints
+from bert_tf.checkpoint import checkpoints
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.training import config as training_config

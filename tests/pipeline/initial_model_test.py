@@ -6,16 +6,16 @@ import keras
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf import heads
-from bert_tf.convert import convert
-from bert_tf.corpora import text_config
-from bert_tf.data import pretraining_shards
-from bert_tf.model_folder import run_info
-from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.checkpoint import run_info
+from bert_tf.checkpoint.convert import convert
+from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.data.pretraining import pretraining_shards
+from bert_tf.model import heads
 from bert_tf.pipeline import stages
 from bert_tf.pipeline.config import PipelineConfig
 from bert_tf.pipeline.model import choose_model
-from bert_tf.tasks import pretraining
+from bert_tf.tasks.pretraining import pretraining
+from bert_tf.text import text_config
 from bert_tf.training import config as training_config
 from tests.support import run_infos, runs, tiny_models
 

@@ -11,13 +11,12 @@ import sys
 
 import pytest
 
-from bert_tf import heads
-from bert_tf.corpora import text_config
-from bert_tf.data import vocabulary
 from bert_tf.files import shard_files
+from bert_tf.model import heads
 from bert_tf.pipeline import card, stages
 from bert_tf.pipeline.config import SIZES, PipelineConfig
 from bert_tf.pipeline.model import choose_model
+from bert_tf.text import text_config, vocabulary
 from tests.support import runs, tiny_models
 
 WORDS = "the of and in to was he is as for on with that it his by".split()

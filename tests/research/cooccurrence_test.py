@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads, modeling
+from bert_tf import modeling
+from bert_tf.model import heads
 from research.ablations import cooccurrence
 from tests.support import runs
 

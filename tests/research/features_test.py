@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, modeling
+from bert_tf import modeling
+from bert_tf.checkpoint import checkpoints
 from bert_tf.data import input_pipeline
 from bert_tf.tasks import fine_tuning
 from bert_tf.training import curves

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.data import pretraining_shards
 from bert_tf.data.config import PretrainingDataConfig
-from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.data.pretraining import pretraining_shards
+from bert_tf.tasks.pretraining import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from research.ablations import objectives
 from tests.support import cycling_words, runs

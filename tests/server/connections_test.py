@@ -175,26 +175,23 @@ def test_refused_requests_get_an_answer_and_health_is_not_refused():
     assert serving_client.ask(running.url, "/healthz")[0] == 200
 
 
-def test_requests_in_the_queue_count_as_one_batch_at_most():
+def test_a_large_request_in_the_queue_counts_as_one_batch():
   model = fake_model.FakeModel()
-  limits = {"max_batch_size": 2, "max_queue_size": 3, "num_batch_threads": 1}
+  limits = {"max_batch_size": 2, "max_queue_size": 1, "num_batch_threads": 1}
+  large = json.dumps({"instances": ["ab"] * 100}).encode()
   with (
     serving_client.running(model, **limits) as running,
     contextlib.ExitStack() as stack,
   ):
     stack.callback(model.gate.set)
     model.gate.clear()
-    for rows in (2, 100):
-      body = json.dumps({"instances": ["ab"] * rows}).encode()
-      raw = request(HOST, JSON, body=body)
-      stack.enter_context(connected(running.url)).sendall(raw)
-    serving_client.wait_for_waiting(running.url, 1)
-    waiting = [stack.enter_context(connected(running.url)) for _ in range(2)]
-    for number, opened in enumerate(waiting, start=2):
-      # 2 rows wait, then 3, which is the limit.
-      opened.sendall(request(HOST, JSON))
-      if number == 2:
-        serving_client.wait_for_waiting(running.url, 2)
-    assert received(waiting[1]).startswith(b"HTTP/1.1 503 ")
+    opened = [stack.enter_context(connected(running.url)) for _ in range(3)]
+    for number, connection in enumerate(opened):
+      body = BODY if number else large
+      connection.sendall(request(HOST, JSON, body=body))
+      if number < 2:
+        serving_client.wait_for_waiting(running.url, number + 1)
+    assert received(opened[2]).startswith(b"HTTP/1.1 503 ")
     model.gate.set()
-    assert received(waiting[0]).startswith(b"HTTP/1.1 200 ")
+    for connection in opened[:2]:
+      assert received(connection).startswith(b"HTTP/1.1 200 ")

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf.checkpoint import run_info
 from bert_tf.inference import predictor
-from bert_tf.model_folder import run_info
 from tests.server import browser
 from tests.support import fake_model, run_infos, serving_client, tiny_models
 

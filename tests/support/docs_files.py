@@ -12,7 +12,9 @@ import keras
 import pyarrow as pa
 from pyarrow import parquet
 
-from bert_tf import checkpoints, heads, modeling
+from bert_tf import modeling
+from bert_tf.checkpoint import checkpoints
+from bert_tf.model import heads
 from tests.support import checkout
 
 TINY = checkout.ROOT / "tests" / "golden" / "tiny"

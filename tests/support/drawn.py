@@ -4,14 +4,14 @@ import contextlib
 
 import pytest
 
-from bert_tf.plots import style
+from bert_tf.files import plot_style
 
 
 @pytest.fixture
 def panels(monkeypatch):
   """Returns a list that receives the panels of all pictures drawn later."""
   seen = []
-  picture = style.open_picture
+  picture = plot_style.open_picture
 
   @contextlib.contextmanager
   def recorded(*arguments):
@@ -19,7 +19,7 @@ def panels(monkeypatch):
       seen.extend(axes)
       yield axes
 
-  monkeypatch.setattr(style, "open_picture", recorded)
+  monkeypatch.setattr(plot_style, "open_picture", recorded)
   return seen
 
 

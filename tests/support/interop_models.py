@@ -5,9 +5,11 @@ import json
 import numpy as np
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf import checkpoints, heads, modeling
-from bert_tf.convert import convert
-from bert_tf.model_folder.folder import ModelFolder
+from bert_tf import modeling
+from bert_tf.checkpoint import checkpoints
+from bert_tf.checkpoint.convert import convert
+from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.model import heads
 
 # Sizes: vocabulary, hidden, intermediate, heads, positions, layers, labels.
 V, D, WIDE, N, P, LAYERS, LABELS = 23, 8, 12, 2, 10, 2, 3

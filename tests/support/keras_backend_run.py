@@ -11,7 +11,9 @@ import sys
 import keras
 import numpy as np
 
-from bert_tf import checkpoints, heads, losses, modeling, optimization
+from bert_tf import modeling, optimization
+from bert_tf.checkpoint import checkpoints
+from bert_tf.model import heads, losses
 from bert_tf.training import restore, update
 
 CONFIG = modeling.BertConfig(

@@ -8,9 +8,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import checkpoints
-from bert_tf.layers import dropout
-from bert_tf.model_folder import run_info
+from bert_tf.checkpoint import checkpoints, run_info
+from bert_tf.model.layers import dropout
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective
 from tests.support import run_infos

@@ -3,7 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import losses, modeling
+from bert_tf import modeling
+from bert_tf.model import losses
 
 LENGTH, MAX_INSTANCES, NUM_PREDICTIONS = 24, 4, 8
 CONFIG = modeling.BertConfig(

@@ -1,8 +1,8 @@
 """Makes the content of run.json from a flat list of its values."""
 
-from bert_tf.formats import tokenizer_files
-from bert_tf.model_folder import run_info
-from bert_tf.tasks import registry
+from bert_tf import task_registry
+from bert_tf.checkpoint import run_info
+from bert_tf.files import tokenizer_files
 
 
 def make(
@@ -11,13 +11,13 @@ def make(
   """Returns a RunInfo; `labels` has the names in the order of their ids."""
   spec = None
   if labels is not None:
-    name, kind = registry.TASKS[task].label_defaults
+    name, kind = task_registry.TASKS[task].label_defaults
     spec = run_info.LabelSpec(
       task_name or name, problem_type or kind, tuple(labels)
     )
   return run_info.RunInfo(
     task=task,
-    settings=registry.settings_class(task)(**settings),
+    settings=task_registry.settings_class(task)(**settings),
     labels=spec,
     scores=scores or {},
   )

@@ -16,13 +16,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import (
-  checkpoints,
-  distribution,
-  modeling,
-)
+from bert_tf import distribution, modeling
+from bert_tf.checkpoint import checkpoints
 from bert_tf.files import atomic as text_files
-from bert_tf.tasks import pretraining
+from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import compilation
 from bert_tf.training import config as training_config
 from tests.support import checkout

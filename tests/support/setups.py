@@ -5,9 +5,9 @@ import types
 
 import tensorflow as tf
 
-from bert_tf import modeling
-from bert_tf.model_folder import run_info
-from bert_tf.tasks import base, registry, splits
+from bert_tf import modeling, task_registry
+from bert_tf.checkpoint import run_info
+from bert_tf.tasks import base, splits
 from bert_tf.training import config as training_config
 
 
@@ -33,7 +33,7 @@ def make(
   )
   folder = types.SimpleNamespace(labels=None)
   setup = base.Setup(config, _bert_config(tokenizer), tokenizer, folder, None)
-  task = registry.load(registry.TASKS[config.task].task).create(setup)
+  task = task_registry.load(task_registry.TASKS[config.task].task).create(setup)
   return with_labels(task, labels) if labels else task
 
 

@@ -6,7 +6,9 @@ import shutil
 import keras
 import numpy as np
 
-from bert_tf import checkpoints, heads, modeling
+from bert_tf import modeling
+from bert_tf.checkpoint import checkpoints
+from bert_tf.model import heads
 from tests.support import checkout
 
 TINY = checkout.ROOT / "tests" / "golden" / "tiny"

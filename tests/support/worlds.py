@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import keras
 
-from bert_tf import heads, modeling
-from bert_tf.data import masking, pretraining_shards
+from bert_tf import modeling
 from bert_tf.data.config import PretrainingDataConfig
-from bert_tf.tasks import fine_tuning, pretraining, pretraining_config
+from bert_tf.data.pretraining import masking, pretraining_shards
+from bert_tf.model import heads
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
+from bert_tf.tasks.pretraining import pretraining, pretraining_config
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.training import config as training_config
 from tests.support import tiny_models

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.utils import class_weight
 
-from bert_tf import checkpoints
+from bert_tf.checkpoint import checkpoints
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import task as ner

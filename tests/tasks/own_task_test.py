@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import checkpoints
-from bert_tf.tasks import registry
+from bert_tf import task_registry
+from bert_tf.checkpoint import checkpoints
 from tests.support import checkout, ner_files, serving_client, tiny_models
 
 FILE = checkout.ROOT / "docs" / "examples" / "tag_words.py"
@@ -76,7 +76,7 @@ def registered():
   __import__(FILE.stem)
   yield
   sys.path.remove(str(FILE.parent))
-  del registry.TASKS[sys.modules.pop(FILE.stem).TASK.name]
+  del task_registry.TASKS[sys.modules.pop(FILE.stem).TASK.name]
 
 
 def test_a_run_learns_and_writes_its_results_and_predictions(trained):

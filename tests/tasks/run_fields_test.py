@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bert_tf.model_folder import run_info
+from bert_tf.checkpoint import run_info
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import examples as ner_examples

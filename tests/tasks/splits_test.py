@@ -3,14 +3,15 @@
 import pytest
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline, unknown_pieces
-from bert_tf.formats import tables
-from bert_tf.model_folder import run_info
+from bert_tf.checkpoint import run_info
+from bert_tf.data import input_pipeline
+from bert_tf.files import tables
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.swag import config as swag_config
+from bert_tf.text import unknown_pieces
 from tests.support import own_classification, runs, setups, tiny_models
 
 base = own_classification.base

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, heads
-from bert_tf.model_folder import run_info
-from bert_tf.model_folder.folder import ModelFolder
+from bert_tf.checkpoint import checkpoints, run_info
+from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.model import heads
 from bert_tf.tasks import fine_tuning, start_model
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config

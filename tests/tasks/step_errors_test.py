@@ -5,9 +5,11 @@ import re
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, modeling
+from bert_tf import modeling
+from bert_tf.checkpoint import checkpoints
 from bert_tf.cli import command
 from bert_tf.files import errors
+from bert_tf.model import heads
 from bert_tf.tasks import fine_tuning
 from bert_tf.training import evaluator, step
 from tests.support import command_flags, own_classification

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import config as tf_config
 
-from bert_tf import checkpoints
+from bert_tf.checkpoint import checkpoints
 from bert_tf.tasks import fine_tuning
 from tests.support import own_classification, runs
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.model_folder import run_info
+from bert_tf.checkpoint import run_info
 from bert_tf.training import budget, curves
 from tests.support import line_model, run_infos
 from tests.support.line_model import assert_same, train_for_seconds, weights_at

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import modeling
-from bert_tf.tasks import pretraining
+from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import compilation, restore
 from bert_tf.training import config as training_config
 from tests.support import scale_run, short_products

@@ -11,9 +11,10 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import checkpoints, distribution, heads, modeling
-from bert_tf.model_folder import run_folder
-from bert_tf.tasks import pretraining
+from bert_tf import distribution, modeling
+from bert_tf.checkpoint import checkpoints, run_folder
+from bert_tf.model import heads
+from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
 from tests.support import run_infos, runs

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, modeling
-from bert_tf.model_folder import run_info
+from bert_tf import modeling
+from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation
 from tests.support import run_infos, runs

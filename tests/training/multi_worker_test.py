@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints
+from bert_tf.checkpoint import checkpoints
 from tests.support import checkout, scale_run
 
 pytestmark = pytest.mark.slow

@@ -4,8 +4,8 @@ import os
 
 import tensorflow as tf
 
-from bert_tf.convert import convert
-from bert_tf.layers import mixed_precision
+from bert_tf.checkpoint.convert import convert
+from bert_tf.model.layers import mixed_precision
 from tests.support.line_model import (
   assert_same,
   batches,

@@ -4,8 +4,7 @@ import shutil
 
 import pytest
 
-from bert_tf import checkpoints
-from bert_tf.model_folder import weights
+from bert_tf.checkpoint import checkpoints, weights
 from tests.support.line_model import (
   assert_same,
   batches,

@@ -8,8 +8,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints
-from bert_tf.model_folder import run_info
+from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.training import config as training_config
 from bert_tf.training import results as results_lib
 from tests.support import runs

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, optimization
-from bert_tf.convert import convert
-from bert_tf.tasks import pretraining
+from bert_tf import optimization
+from bert_tf.checkpoint import checkpoints
+from bert_tf.checkpoint.convert import convert
+from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import update
 from tests.support import line_model, scale_run

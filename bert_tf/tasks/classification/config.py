@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any, ClassVar, TypeVar
 
 from bert_tf import settings
+from bert_tf.checkpoint import run_info
 from bert_tf.files import recognize
-from bert_tf.model_folder import run_info
 from bert_tf.tasks import config
 
 # The official tasks, and the formats of a user's own files.

@@ -12,9 +12,9 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf.formats import parquet, tables
-from bert_tf.formats.tables import Column
-from bert_tf.model_folder import run_info
+from bert_tf.checkpoint import run_info
+from bert_tf.files import parquet, tables
+from bert_tf.files.tables import Column
 from bert_tf.tasks.classification import config
 from bert_tf.tasks.rows import Row, labels_in
 

@@ -10,8 +10,8 @@ from absl import logging
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from bert_tf import losses
-from bert_tf.model_folder import run_info
+from bert_tf.checkpoint import run_info
+from bert_tf.model import losses
 from bert_tf.tasks import base
 from bert_tf.tasks.classification.layouts import FileLayout
 from bert_tf.tasks.rows import Answer, Row

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import bert_tf
-from bert_tf.formats import tables
+from bert_tf.files import tables
 from bert_tf.tasks.rows import Row
 
 

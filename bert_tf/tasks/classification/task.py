@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_tf import distribution, losses
-from bert_tf.files import atomic, json_files, paths, text_lines
-from bert_tf.formats import tables
-from bert_tf.model_folder import run_info
+from bert_tf import distribution
+from bert_tf.checkpoint import run_info
+from bert_tf.files import atomic, json_files, paths, tables, text_lines
+from bert_tf.model import losses
+from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base, class_weights
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import (
@@ -24,7 +25,6 @@ from bert_tf.tasks.classification import (
   windows,
 )
 from bert_tf.tasks.rows import Answer, Results, Row, labels_in
-from bert_tf.tensor import Tensor
 from bert_tf.training import results
 
 Rows = Sequence[Row]

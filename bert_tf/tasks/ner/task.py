@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_tf import losses
+from bert_tf.checkpoint import run_info
 from bert_tf.files import paths
-from bert_tf.model_folder import run_info
+from bert_tf.model import losses
+from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base, class_weights
 from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics, windows, words
 from bert_tf.tasks.rows import Answer, Results, Row
-from bert_tf.tensor import Tensor
 from bert_tf.training import results
 
 Rows = Sequence[Row]

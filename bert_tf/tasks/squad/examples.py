@@ -10,8 +10,7 @@ from typing import Any
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.files import json_files, recognize
-from bert_tf.formats import tables
+from bert_tf.files import json_files, recognize, tables
 from bert_tf.tasks.rows import Row
 
 # A word, as SQuAD's readers split text. Unlike `str.split`, they do not split

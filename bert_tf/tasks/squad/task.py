@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_tf import losses
 from bert_tf.files import paths
+from bert_tf.model import losses
+from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import decoding, examples, metrics, windows
-from bert_tf.tensor import Tensor
 from bert_tf.training import results
 
 # Seed that shuffles the training questions; the original fixes it, too.

@@ -6,8 +6,8 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.formats import tables
-from bert_tf.formats.tables import Column
+from bert_tf.files import tables
+from bert_tf.files.tables import Column
 from bert_tf.tasks.rows import Row
 from bert_tf.tasks.swag import config as config_lib
 

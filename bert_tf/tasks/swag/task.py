@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import losses
+from bert_tf.model import losses
+from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.tasks.swag import layouts
-from bert_tf.tensor import Tensor
 from bert_tf.training import results
 
 _PROBLEM_TYPE = "classification"  # The classes are the choices.

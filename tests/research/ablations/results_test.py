@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from bert_tf.corpora import text_config
+from bert_tf.text import text_config
 from research import rows
 from research.ablations import config, experiments, runs, scales, text
 from research.curves import reference_curves

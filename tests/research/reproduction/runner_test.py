@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from bert_tf import model_config
+from bert_tf.model import model_config
 from research import rows
 from research.reproduction import config as config_lib
 from research.reproduction import report, runner

@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from bert_tf.hub import catalog
+from bert_tf.checkpoint.hub import catalog
 from research.ablations import papers
 from research.features import config as features_config
 from research.reproduction import report, targets

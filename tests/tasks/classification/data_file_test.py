@@ -155,7 +155,7 @@ def test_pairs_need_a_model_with_two_segments(base, tmp_path):
     text_b_column="b",
     train=dataclasses.replace(config.train, output_dir=str(tmp_path / "two")),
   )
-  with pytest.raises(ValueError, match="type_vocab_size of .*one.json is 1"):
+  with pytest.raises(ValueError, match="segment_ids .*type_vocab_size 1"):
     fine_tuning.run(pairs)
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from bert_tf.model_folder import run_info
+from bert_tf.checkpoint import run_info
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import glue, layouts, task
 from bert_tf.training import config as training_config

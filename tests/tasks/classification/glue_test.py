@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import tokenization
-from bert_tf.model_folder import run_info
+from bert_tf.checkpoint import run_info
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import glue, layouts
 from tests.support import setups
@@ -277,7 +277,7 @@ FAULTS = {
   "a number as text": (
     "jsonl",
     '{"text": 5, "label": 1}\n',
-    "train.jsonl:1: 5 is not a text (column 'text'); `skip_bad_rows` leaves",
+    "train.jsonl:1: 5 is not a text (column 'text'). `skip_bad_rows` leaves",
   ),
   **{
     f"the label {label}": (
@@ -287,7 +287,7 @@ FAULTS = {
     )
     for label in ("null", "NaN", "Infinity", '"\\ud83d"')
   },
-  "an empty text": ("csv", "text;label\n ;1\n", "'text'); `skip_bad_rows` "),
+  "an empty text": ("csv", "text;label\n ;1\n", "'text'). `skip_bad_rows` "),
   "an open quotation mark": (
     "csv",
     'text,label\n"a,1\nb,2\n',

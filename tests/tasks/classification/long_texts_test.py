@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf import checkpoints
+from bert_tf.checkpoint import checkpoints
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.tasks import fine_tuning

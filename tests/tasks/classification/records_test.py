@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, losses, modeling, tokenization
+from bert_tf import modeling, tokenization
+from bert_tf.checkpoint import checkpoints
+from bert_tf.model import heads, losses
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification

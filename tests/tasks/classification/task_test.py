@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints
+from bert_tf.checkpoint import checkpoints, run_folder, run_info
 from bert_tf.files import atomic, lock
-from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import glue, metrics
 from bert_tf.tasks.classification import task as classification

@@ -6,7 +6,9 @@ import numpy as np
 import tensorflow as tf
 from scipy import special
 
-from bert_tf import checkpoints, heads, losses, modeling
+from bert_tf import modeling
+from bert_tf.checkpoint import checkpoints
+from bert_tf.model import heads, losses
 
 TINY = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
 

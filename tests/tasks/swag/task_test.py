@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads, modeling, tokenization
+from bert_tf import modeling, tokenization
+from bert_tf.model import heads
 from bert_tf.tasks import base
 from bert_tf.tasks.swag import config as swag_config
 from bert_tf.tasks.swag import layouts

@@ -1,0 +1,1 @@
+"""Models on disk: checkpoints, runs, other formats, downloads."""

@@ -1,0 +1,135 @@
+"""Names of tensors in checkpoints of this and of other programs."""
+
+import collections
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import keras
+
+from bert_tf import names as names_lib
+from bert_tf.files import messages
+from bert_tf.model.layers import lora, mixed_precision
+
+GLOBAL_STEP = "global_step"
+SLOT_SUFFIXES = ("/adam_m", "/adam_v")
+
+# Files store training state that the original lacks under this scope. Loaders
+# such as transformers' skip names with a part `global_step`, but fail on names
+# that they do not know. The slots of other optimizers have the scope in memory
+# too.
+STATE_SCOPE = f"{GLOBAL_STEP}/"
+
+WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
+
+# Key of the object graph in an object-based checkpoint, such as a SavedModel's.
+# The graph maps the names of variables to keys.
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+# Keras numbers unnamed layers across the program: layer_normalization_3.
+_LAYER_NORM = re.compile(r"/layer_norm(alization)?(_\d+)?(?=/)")
+
+_MAX_NAMED = 10  # Names that a message lists.
+
+
+def parameters(names: Iterable[str]) -> list[str]:
+  """The sorted names of model variables, without training state.
+
+  If X is a variable, X/SLOT is a slot of an optimizer, such as Adam's moments.
+  """
+  names = set(names)
+  return sorted(
+    name
+    for name in names
+    if not is_slot(name)
+    and name.rpartition("/")[0] not in names
+    and name != GLOBAL_STEP
+    and not _is_own_state(name)
+  )
+
+
+def is_slot(name: str) -> bool:
+  """Whether a variable is an optimizer's, by its name."""
+  return name.endswith(SLOT_SUFFIXES) or name.startswith(STATE_SCOPE)
+
+
+def _is_own_state(name: str) -> bool:
+  return name in mixed_precision.STATE or name.endswith(lora.STATE_SUFFIXES)
+
+
+def to_key(name: str) -> str:
+  """A tensor's key in a checkpoint file: its name or a scoped name."""
+  return STATE_SCOPE + name if _is_own_state(name) else name
+
+
+def from_key(key: str) -> str:
+  """A tensor's name for its key in a checkpoint file."""
+  name = key.removeprefix(STATE_SCOPE)
+  return name if _is_own_state(name) else key
+
+
+def original_names(names: Collection[str]) -> dict[str, str]:
+  """Maps the original's name of each variable to the name in the checkpoint.
+
+  A scope around the whole model, such as `module/bert/...`, is dropped, and
+  layer norms that Keras named are renamed, unless two would have one name.
+  """
+  scope = names_lib.find_scope(names, [WORD_EMBEDDINGS])
+  renamed = {}
+  for name in names:
+    new = name.removeprefix(scope)
+    is_of_bert = new.startswith(("bert/", "cls/"))
+    renamed[name] = _LAYER_NORM.sub("/LayerNorm", new) if is_of_bert else new
+  counts = collections.Counter(renamed.values())
+  return {
+    new if counts[new] == 1 else name: name for name, new in renamed.items()
+  }
+
+
+def check_is_bert(path: str, names: Collection[str]) -> None:
+  """Raises ValueError if there is no BERT among the names of a checkpoint."""
+  if WORD_EMBEDDINGS in names:
+    return
+  # Encoders of TF Model Garden, which exports those on TF Hub.
+  if OBJECT_GRAPH in names or any(n.startswith("transformer/") for n in names):
+    raise ValueError(
+      f"{path} is not in the original's format but in one such as TF Model "
+      f"Garden's; convert it by `bert-tf convert` with `model={path}`."
+    )
+  tops = sorted({"/".join(name.split("/")[:2]) for name in names})
+  raise ValueError(
+    f"{path} does not hold a BERT: it has no {WORD_EMBEDDINGS}, but "
+    f"{messages.join_names(tops, _MAX_NAMED)}."
+  )
+
+
+def check_fits(
+  path: str,
+  shapes: Mapping[str, tuple[int, ...]],
+  variables: Mapping[str, keras.Variable],
+  missing: Sequence[str],
+) -> None:
+  """Raises ValueError if a checkpoint lacks variables or shapes differ."""
+  names = parameters(shapes)
+  faults = []
+  if missing:
+    if any(n.startswith("bert/") for n in missing):
+      check_is_bert(path, names)
+    faults.append(f"it lacks {messages.join_names(missing, _MAX_NAMED)}")
+    if extra := unused(names, variables):
+      faults.append(f"the model lacks {extra}")
+  differing = [
+    f"{name} is {shapes[name]}, but the model's is {tuple(variable.shape)}"
+    for name, variable in variables.items()
+    if name in shapes and shapes[name] != tuple(variable.shape)
+  ]
+  faults += differing[:_MAX_NAMED]
+  if faults:
+    raise ValueError(
+      f"{path} does not fit the model of the config: {'; '.join(faults)}."
+    )
+
+
+def unused(names: Iterable[str], model_names: Collection[str]) -> str:
+  """Names the encoder's variables that the model lacks; "" for none."""
+  encoder = (name for name in names if name.startswith("bert/"))
+  return messages.join_names(sorted({*encoder} - {*model_names}), _MAX_NAMED)

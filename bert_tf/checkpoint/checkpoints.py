@@ -1,0 +1,297 @@
+"""Checkpoints in the original release's format, under its variable names.
+
+A checkpoint is a name-based bundle, as TF 1's Saver wrote: `PREFIX.index` and
+`PREFIX.data-00000-of-00001`. A training checkpoint also has each trained
+variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
+"""
+
+import glob
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import logging
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from bert_tf import distribution
+from bert_tf.checkpoint import checkpoint_names, hugging_face
+from bert_tf.files import atomic, errors, messages, paths
+from bert_tf.model import hugging_face_config
+from bert_tf.model.layers import lora
+
+GLOBAL_STEP = checkpoint_names.GLOBAL_STEP
+OBJECT_GRAPH = checkpoint_names.OBJECT_GRAPH
+
+_LIST_FILE = "checkpoint"
+_INDEX = ".index"
+_DATA = ".data-00000-of-00001"
+
+
+# A checkpoint that is missing or cannot be read completely.
+DamagedCheckpointError = errors.DamagedFileError
+
+
+class NotFiniteError(DamagedCheckpointError):
+  """A checkpoint whose weights hold NaN or infinite values."""
+
+
+class CheckpointReader:
+  """Reads the tensors of one checkpoint, or of a SavedModel.
+
+  Args:
+    path: a prefix, without `.index`; the folder of a run, whose newest
+      checkpoint is read; the folder of a SavedModel; or a file of Hugging
+      Face's weights, see `hugging_face.Reader`.
+
+  Attributes:
+    path: the prefix, the folder of the SavedModel or the file.
+    shapes: shapes of the tensors, by the original's variable names.
+    untrained: names of tensors with random values, since the file lacks them.
+
+  Raises:
+    ValueError: if the folder of a run has no checkpoint.
+    DamagedCheckpointError: if path does not exist or the index cannot be read.
+  """
+
+  def __init__(self, path: str) -> None:
+    self.untrained: frozenset[str] = frozenset()
+    self.path = path
+    if hugging_face_config.is_weights(path):
+      self._reader: Any = hugging_face.Reader(path)
+      self.untrained = self._reader.untrained
+      self.shapes = self._reader.get_variable_to_shape_map()
+      self._keys = {name: name for name in self.shapes}
+      for note in self._reader.notes:
+        logging.info("%s: %s", path, note)
+      return
+    prefix = prefix_to_read(path)
+    if prefix is None:
+      prefix = self.path = find_latest(path) or ""
+      if not prefix:
+        raise ValueError(f"{path} has no checkpoint.")
+    with errors.reading(self.path):
+      self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
+      shapes = self._reader.get_variable_to_shape_map()
+      keys = {checkpoint_names.from_key(key): key for key in shapes}
+      if is_saved_model(self.path):
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+          self._reader.get_tensor(OBJECT_GRAPH)
+        )
+        keys = {
+          attribute.full_name: attribute.checkpoint_key
+          for node in graph.nodes
+          for attribute in node.attributes
+          if attribute.full_name
+        }
+    names = checkpoint_names.original_names(keys)
+    renamed = [f"{o} is read as {n}" for n, o in names.items() if n != o]
+    if renamed:
+      logging.info("%s: %s.", self.path, messages.join_names(renamed, 1))
+    self._keys = {new: keys[name] for new, name in names.items()}
+    self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
+
+  def get(self, name: str) -> np.ndarray:
+    """Returns one tensor; raises as `get_any`, or NotFiniteError."""
+    value = self.get_any(name)
+    check_finite(self.path, {name: value})
+    return value
+
+  def get_any(self, name: str) -> np.ndarray:
+    """Returns one tensor; raises DamagedCheckpointError for damaged data."""
+    with errors.reading(self.path):
+      return self._reader.get_tensor(self._keys[name])
+
+
+def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
+  """Raises NotFiniteError if tensors of the model at `path` are not finite."""
+  for name, value in tensors.items():
+    is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
+    if is_float and not np.isfinite(value).all():
+      raise NotFiniteError(
+        f"{path} holds values that are not finite, in {name}: its training had "
+        "diverged."
+      )
+
+
+def prefix_to_read(path: str) -> str | None:
+  """The prefix of the files to read; None for the folder of a run."""
+  if is_saved_model(path):
+    return os.path.join(path, "variables", "variables")
+  if exists(path):
+    return path
+  if paths.is_folder(path):
+    return None
+  raise DamagedCheckpointError(
+    f"model {path!r} not found: there is neither such a folder nor "
+    f"{path}{_INDEX}."
+  )
+
+
+def is_saved_model(path: str) -> bool:
+  """Whether there is a SavedModel in a folder."""
+  return paths.exists(os.path.join(path, "saved_model.pb"))
+
+
+def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
+  """Writes tensors by name; replaces an older checkpoint of the same path.
+
+  Both files are complete before the first is replaced. A process that is killed
+  between the two leaves a checkpoint that readers refuse. If the checkpoint
+  cannot be written, OSError is raised and an older one remains.
+  """
+  names = sorted(tensors)
+  write_atomically(
+    path,
+    lambda prefix: tf.raw_ops.SaveV2(
+      prefix=prefix,
+      tensor_names=list(map(checkpoint_names.to_key, names)),
+      shape_and_slices=[""] * len(names),
+      tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
+    ),
+  )
+
+
+def write_atomically(path: str, save: Callable[[str], None]) -> None:
+  """Writes a checkpoint with `save(prefix)`, else as `write`."""
+  try:
+    with atomic.hidden_folder(path) as folder:
+      prefix = os.path.join(folder, os.path.basename(path))
+      save(prefix)
+      # The index is last: readers ignore a checkpoint without an index.
+      for suffix in (_DATA, _INDEX):
+        atomic.publish(prefix + suffix, path + suffix)
+  except (OSError, tf.errors.OpError) as error:
+    raise OSError(
+      f"could not write the checkpoint {path}: {errors.reason(error)}."
+    ) from error
+
+
+def save(
+  output_dir: str,
+  tensors: Mapping[str, tf.Tensor | np.ndarray],
+  keep_checkpoint_max: int,
+) -> str:
+  """Writes `model.ckpt-STEP` and the `checkpoint` list; returns the prefix.
+
+  Only the chief writes. Deletes all but the newest keep_checkpoint_max
+  checkpoints in output_dir; 0 keeps all.
+  """
+  # int() does not take a variable with several replicas.
+  step = int(tf.convert_to_tensor(tensors[GLOBAL_STEP]))
+  path = os.path.join(output_dir, f"model.ckpt-{step}")
+  if not distribution.is_chief():
+    return path
+  write(path, tensors)
+  # TensorFlow 1's list may name files of other folders, which stay.
+  oldest_first = reversed(list_checkpoints(output_dir))
+  own = [p for p in oldest_first if p == _own(output_dir, p) and p != path]
+  prefixes = [*own, path]
+  old = prefixes[:-keep_checkpoint_max] if keep_checkpoint_max else []
+  names = [os.path.basename(path) for path in prefixes[len(old) :]]
+  lines = [f'model_checkpoint_path: "{names[-1]}"']
+  lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
+  atomic.write_lines(os.path.join(output_dir, _LIST_FILE), lines)
+  for prefix in old:
+    # Without an index, readers ignore the rest. TensorFlow 1 also wrote .meta.
+    for suffix in (_INDEX, _DATA, ".meta"):
+      paths.remove(prefix + suffix)
+  return path
+
+
+def list_checkpoints(output_dir: str) -> list[str]:
+  """The prefixes that the `checkpoint` file lists, newest first.
+
+  TensorFlow 1 lists absolute paths. A checkpoint with the same name in this
+  folder takes precedence, in case it was moved. If the file is corrupt, all
+  checkpoints in the folder count.
+  """
+  try:
+    state = tf.train.get_checkpoint_state(output_dir)
+  except (ValueError, tf.errors.OpError):  # Empty, or not text.
+    state = None
+  if state and state.model_checkpoint_path:
+    prefixes = [*state.all_model_checkpoint_paths, state.model_checkpoint_path]
+    own = ((path, _own(output_dir, path)) for path in reversed(prefixes))
+    newest_first = (b if exists(b) or not exists(a) else a for a, b in own)
+    return list(dict.fromkeys(newest_first))
+  if not paths.exists(os.path.join(output_dir, _LIST_FILE)):
+    return []
+  indexes = paths.matches(os.path.join(glob.escape(output_dir), f"*-*{_INDEX}"))
+  prefixes = [p.removesuffix(_INDEX) for p in indexes]
+  numbered = [p for p in prefixes if p.rpartition("-")[2].isdecimal()]
+  return sorted(numbered, key=lambda p: -int(p.rpartition("-")[2]))
+
+
+def _own(output_dir: str, path: str) -> str:
+  """output_dir/NAME, for the base name of a POSIX or Windows path."""
+  return os.path.join(output_dir, re.split(r"[/\\]", path)[-1])
+
+
+def exists(path: str) -> bool:
+  """Whether a checkpoint exists."""
+  return paths.exists(path + _INDEX)
+
+
+def find_latest(output_dir: str) -> str | None:
+  """The prefix of a run's newest checkpoint; None without one."""
+  return next(iter(list_checkpoints(output_dir)), None)
+
+
+def load_variables(
+  reader: CheckpointReader,
+  model: keras.Model,
+  required: str = "",
+  prefix: str = "",
+) -> list[str]:
+  """Sets the model's variables to tensors; returns the names of those not set.
+
+  Other tensors, such as optimizer slots, are ignored, as in the original. Only
+  variables whose names begin with `prefix` are set; those that begin with
+  `required` must be there.
+
+  Raises:
+    ValueError: names variables that are missing or differ in shape.
+    DamagedCheckpointError: if the checkpoint cannot be read completely.
+  """
+  lora.reset(model)  # The checkpoint's kernels contain the updates already.
+  variables = {
+    v.path: v for v in model.weights if checkpoint_names.parameters([v.path])
+  }
+  loaded = {n: v for n, v in variables.items() if n.startswith(prefix)}
+  missing = [name for name in loaded if name not in reader.shapes]
+  needed = [name for name in missing if name.startswith(required)]
+  checkpoint_names.check_fits(reader.path, reader.shapes, loaded, needed)
+  for name in loaded.keys() - missing:
+    value = reader.get(name)
+    if not tf.as_dtype(value.dtype).is_floating:
+      raise ValueError(
+        f"{name} of {reader.path} holds {value.dtype} instead of floats; save "
+        "the model without quantization."
+      )
+    loaded[name].assign(value)
+  names = checkpoint_names.parameters(reader.shapes)
+  if unused := checkpoint_names.unused(names, variables):
+    # With a wrong config, the model may have only some of the trained layers.
+    logging.warning("%s also holds %s, unlike the model.", reader.path, unused)
+  return [n for n in variables if n not in loaded or n in missing]
+
+
+def init_from_checkpoint(
+  model: keras.Model, init_checkpoint: str, encoder_only: bool = False
+) -> list[str]:
+  """Loads the encoder from a checkpoint and, unless encoder_only, its heads.
+
+  Returns and raises as `load_variables`.
+  """
+  reader = CheckpointReader(init_checkpoint)
+  prefix = "bert/" if encoder_only else ""
+  missing = load_variables(reader, model, required="bert/", prefix=prefix)
+  num, num_all = len(model.weights) - len(missing), len(model.weights)
+  untrained = f"; untrained: {', '.join(missing)}" if missing else ""
+  path = reader.path
+  logging.info(f"{path}: {num} of {num_all} variables restored{untrained}.")
+  return missing

@@ -1,0 +1,255 @@
+"""Reads what transformers' `save_pretrained` writes, by the release's names."""
+
+import dataclasses
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_tf import names as names_lib
+from bert_tf import task_registry
+from bert_tf.files import errors, messages, packages, paths
+from bert_tf.model import hugging_face_config
+
+WEIGHTS = "model.safetensors"
+
+MERGE = (
+  "merge it into its model with PEFT's merge_and_unload, and save the result "
+  "with save_pretrained."
+)
+
+
+# Prefixes of the heads' variables: Hugging Face's to the 2018 release's.
+_HEADS = {
+  "cls.predictions.": "cls/predictions/",
+  "cls.seq_relationship.": "cls/seq_relationship/",
+  "qa_outputs.": "cls/squad/",
+  "classifier.": "",
+}
+
+_WORDS = "bert/embeddings/word_embeddings"
+_POOLER = "bert/pooler/dense/"
+_NEXT = "cls/seq_relationship/"
+CHOICE_BIAS = "classifier.bias"  # Also that of the other classifiers.
+
+# Tensors that are copies: the tied output matrix and its bias.
+_COPIES = {
+  "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
+  "cls.predictions.decoder.bias": "cls/predictions/output_bias",
+}
+
+# The word embeddings of a model with a head, and of one without.
+_ANCHORS = (
+  "bert.embeddings.word_embeddings.weight",
+  "embeddings.word_embeddings.weight",
+)
+# Last parts of TensorFlow's names to PyTorch's, if the two differ.
+_TORCH_ENDS = {
+  **dict.fromkeys(("kernel", "gamma", "embeddings"), "weight"),
+  "beta": "bias",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensors:
+  """The tensors of a file."""
+
+  path: str
+  shapes: Mapping[str, tuple[int, ...]]  # By name.
+  get: Callable[[str], np.ndarray]  # Reads the tensor of a name.
+
+
+class Reader:
+  """Reads a file of a BERT model's weights under the 2018 release's names.
+
+  The file is a safetensors file, or a tf_model.h5 of transformers 4. Has the
+  methods of TensorFlow's checkpoint reader. Adds an untrained pooler if the
+  file has none, and an untrained next-sentence head if it has only a masked-LM
+  head. Attribute `notes` has sentences on this for the user.
+
+  Raises:
+    ValueError: if a file is missing or damaged, the model is not a BERT, or its
+      output matrix is not tied to the embeddings.
+    ImportError: if the package safetensors is missing.
+  """
+
+  def __init__(self, path: str) -> None:
+    file = open_file(path)
+    self._file = (
+      file
+      if path.endswith(hugging_face_config.SUFFIXES[0])
+      else _torch_tensors(file)
+    )
+    self.notes: tuple[str, ...] = ()
+    if any(".lora_" in key for key in self._file.shapes):
+      raise ValueError(f"{path} holds a LoRA adapter; {MERGE}")
+    config = hugging_face_config.read_config(os.path.dirname(path))
+    # The scope of a file without a model_type might be `roberta.`.
+    anchors = _ANCHORS if config.model_type else _ANCHORS[:1]
+    scope = names_lib.find_scope(self._file.shapes, anchors)
+    if scope:
+      self.notes += (f"The tensors' prefix {scope} was dropped.",)
+    keys = {key.removeprefix(scope): key for key in self._file.shapes}
+    has_choices = hugging_face_config.find_task(config) is task_registry.SWAG
+    self._keys = {
+      original_name(key, has_choices): old
+      for key, old in keys.items()
+      if key not in _COPIES and not key.endswith("embeddings.position_ids")
+    }
+    is_bert = config.model_type in (
+      None,
+      hugging_face_config.FIXED_SETTINGS["model_type"],
+    )
+    if _WORDS not in self._keys or not config.hidden_size or not is_bert:
+      raise ValueError(
+        f"{path} does not hold one BERT model: its model_type is "
+        f"{config.model_type!r}, and its tensors are "
+        f"{messages.join_names(sorted(self._file.shapes), 5)}."
+      )
+    if has_choices and (key := self._keys.pop(CHOICE_BIAS, None)):
+      if bias := float(self._file.get(key)[0]):
+        self.notes += (
+          f"The bias {bias:.6g} of the choices' scores is left out, because it "
+          "is the same for all choices of a question.",
+        )
+    self._added: dict[str, np.ndarray] = {}
+    for key in _COPIES.keys() & keys.keys():
+      value, original = self._file.get(keys[key]), _COPIES[key]
+      if original not in self._keys or not np.array_equal(
+        value.astype(np.float32), self.get_tensor(original)
+      ):
+        raise ValueError(f"{key} in {path} must equal {original}.")
+    size = config.hidden_size
+    pooler = {f"{_POOLER}kernel": (size, size), f"{_POOLER}bias": (size,)}
+    layers = {"pooler": pooler}
+    if _COPIES["cls.predictions.decoder.bias"] in self._keys:
+      # Our pre-training model has both heads.
+      head = {f"{_NEXT}output_weights": (2, size), f"{_NEXT}output_bias": (2,)}
+      layers["next-sentence head"] = head
+    for layer, shapes in layers.items():
+      if shapes.keys() & self._keys.keys():
+        continue
+      note = f"The model has no {layer}, so an untrained one was added."
+      self.notes += (note,)
+      for name, shape in shapes.items():
+        value = np.zeros(shape, np.float32)
+        if len(shape) > 1:  # Zeros would pass no gradient to the layers below.
+          # A truncated normal matrix, equal in every call.
+          value = np.random.default_rng(0).standard_normal(shape, np.float32)
+          value = np.clip(value, -2, 2) * np.float32(config.initializer_range)
+        self._added[name] = value
+
+  @property
+  def untrained(self) -> frozenset[str]:
+    """The release's names of the tensors that the file does not hold."""
+    return frozenset(self._added)
+
+  def get_variable_to_shape_map(self) -> dict[str, tuple[int, ...]]:
+    """The shapes of all tensors by the release's names."""
+    shapes = {name: value.shape for name, value in self._added.items()}
+    for name, key in self._keys.items():
+      shape = self._file.shapes[key]
+      shapes[name] = shape[::-1] if name.endswith("/kernel") else shape
+    return shapes
+
+  def get_tensor(self, name: str) -> np.ndarray:
+    """Reads a tensor; floats become float32, kernels are transposed."""
+    if name in self._added:
+      return self._added[name]
+    value = self._file.get(self._keys[name])
+    if value.dtype.kind not in "iub":  # NumPy has no kind for bfloat16.
+      value = value.astype(np.float32)
+    return np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
+
+
+def open_file(path: str) -> Tensors:
+  """Opens a safetensors or an HDF5 file; raises the errors of `Reader`."""
+  shapes: dict[str, tuple[int, ...]] = {}
+  if not path.endswith(hugging_face_config.SUFFIXES[0]):
+    import h5py  # A dependency of Keras.
+
+    def note(name: str, item: Any) -> None:
+      # The content of others is in files that are not the model's.
+      if isinstance(item, h5py.Dataset) and not item.external:
+        if not item.is_virtual:
+          shapes[name] = tuple(item.shape)
+
+    with errors.reading(path, "is damaged or not an HDF5 file"):
+      archive = h5py.File(paths.open_bytes(path), "r")
+      archive.visititems(note)
+    return Tensors(path, shapes, lambda name: archive[name][()])
+  with packages.needs_extra(path, extra="hf"):
+    import safetensors
+  with tempfile.TemporaryDirectory() as folder:
+    local = path
+    if paths.is_remote(path):
+      local = os.path.join(folder, WEIGHTS)
+      paths.copy(path, local)
+    with errors.reading(path):
+      # The file stays readable after its folder is removed.
+      file = safetensors.safe_open(local, framework="numpy")
+      for name in file.keys():
+        shapes[name] = tuple(file.get_slice(name).get_shape())
+  return Tensors(path, shapes, file.get_tensor)
+
+
+def _torch_tensors(file: Tensors) -> Tensors:
+  """The tensors of a tf_model.h5 by PyTorch's names, in its shapes.
+
+  A dataset is called GROUP/MODEL/bert/encoder/layer_._0/.../kernel:0, in which
+  MODEL is a scope like those of PyTorch. X___Y stands for Y.
+  """
+  places, shapes = {}, {}
+  for place, shape in file.shapes.items():
+    name = re.sub(r"[^/]*___", "", place.partition("/")[2].removesuffix(":0"))
+    *scopes, end = name.replace("_._", "/").split("/")
+    name = ".".join([*scopes, _TORCH_ENDS.get(end, end)])
+    places[name] = place, end == "kernel"
+    shapes[name] = shape[::-1] if end == "kernel" else shape
+
+  def get(name: str) -> np.ndarray:
+    place, is_kernel = places[name]
+    return file.get(place).T if is_kernel else file.get(place)
+
+  return Tensors(file.path, shapes, get)
+
+
+def original_name(key: str, has_choices: bool = False) -> str:
+  """The 2018 release's name of a tensor; unknown keys stay unchanged.
+
+  `has_choices` says whether `classifier` is the head for multiple choice.
+  """
+  heads = [prefix for prefix in _HEADS if key.startswith(prefix)]
+  start = _HEADS[heads[0]] if heads else "bert/"
+  name = key.removeprefix(heads[0] if heads else "bert.")
+  if not heads and not name.startswith(("embeddings.", "encoder.", "pooler.")):
+    return key
+  *scopes, end = re.sub(r"\blayer\.(\d+)", r"layer_\1", name).split(".")
+  if has_choices and key.startswith("classifier."):
+    return "choice_weights" if end == "weight" else key
+  ends = {"weight": "kernel"}
+  if not scopes:
+    ends = {"weight": "output_weights", "bias": "output_bias"}
+  elif scopes[-1] == "LayerNorm":
+    ends = {"weight": "gamma", "bias": "beta"}
+  elif scopes[-1].endswith("_embeddings") and end == "weight":
+    return start + "/".join(scopes)
+  return start + "/".join([*scopes, ends.get(end, end)])
+
+
+def hugging_face_name(name: str, prefix: str) -> str:
+  """The name in the file of a tensor of the 2018 release.
+
+  The encoder's `prefix` is "bert.", or "" in a file of only the encoder.
+  """
+  prefixes = {"bert/": prefix}
+  prefixes |= {original: head for head, original in _HEADS.items()}
+  start = next(start for start in prefixes if name.startswith(start))
+  key = name.removeprefix(start).replace("/", ".")
+  key = re.sub(r"\blayer_(\d+)", r"layer.\1", key)
+  key = re.sub(r"(kernel|gamma|(output|choice)_weights)$", "weight", key)
+  key = re.sub(r"(beta|output_bias)$", "bias", key)
+  return prefixes[start] + re.sub(r"(_embeddings)$", r"\1.weight", key)

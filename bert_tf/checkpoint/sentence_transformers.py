@@ -1,0 +1,143 @@
+"""The files that sentence-transformers adds to a Hugging Face model.
+
+`modules.json` lists the steps from a text to its vector: a Transformer, a
+Pooling and possibly a Normalize.
+"""
+
+import dataclasses
+import glob
+import os
+from typing import Any
+
+from absl import logging
+
+from bert_tf.files import json_files, paths, tokenizer_files
+
+MODULES = "modules.json"
+MODEL_CONFIG = "config_sentence_transformers.json"
+TRANSFORMER_CONFIG = "sentence_bert_config.json"
+POOLING_CONFIG = "config.json"
+
+# Supported poolings, by their key in the config of a Pooling module.
+_POOLINGS = {
+  "pooling_mode_cls_token": "cls",
+  "pooling_mode_mean_tokens": "mean",
+  "pooling_mode_max_tokens": "max",
+}
+
+# Settings that are applied, or that do not change vectors.
+_APPLIED = {
+  *("__version__", "prompts", "similarity_fn_name", "unpad_inputs"),
+  *("max_seq_length", "query_length", "document_length", "modality_config"),
+  *("pooling_mode", "embedding_dimension", "word_embedding_dimension"),
+  *_POOLINGS,
+}
+# The only supported values of others.
+_FIXED_SETTINGS = {
+  "model_type": "SentenceTransformer",
+  "do_lower_case": False,
+  "transformer_task": "feature-extraction",
+  "module_output_name": "token_embeddings",
+  "include_prompt": True,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorSettings:
+  """The settings of a sentence encoder."""
+
+  pooling: str  # "mean", "cls" or "max".
+  normalize: bool  # Whether vectors are scaled to length 1.
+  max_seq_length: int | None  # Maximum word pieces of a text, if limited.
+
+
+def read_files(folder: str) -> dict[str, bytes]:
+  """The contents of the files by path; {} without a modules.json.
+
+  They include those of all modules, such as the weights of a Dense layer.
+  """
+  if not paths.exists(os.path.join(folder, MODULES)):
+    return {}
+  names = [MODULES, MODEL_CONFIG, TRANSFORMER_CONFIG]
+  for module in _read_modules(folder):
+    name = str(module.get("path") or "")
+    if name.strip(".") and os.path.basename(name) == name:
+      pattern = os.path.join(glob.escape(os.path.join(folder, name)), "*")
+      files = filter(paths.is_file, paths.matches(pattern))
+      names += [f"{name}/{os.path.basename(path)}" for path in files]
+  return {
+    name: paths.read_bytes(path)
+    for name in names
+    if paths.exists(path := os.path.join(folder, name))
+  }
+
+
+def read_settings(folder: str) -> VectorSettings | None:
+  """The settings in a model's folder; None without a modules.json.
+
+  A warning names settings that change vectors but are not supported.
+
+  Raises:
+    ValueError: if a file is damaged, or a module or pooling is not supported.
+  """
+  path = os.path.join(folder, MODULES)
+  if not paths.exists(path):
+    return None
+  modules = _read_modules(folder)
+  # The type is the import path of a class, the path the folder of a module.
+  names = [str(module.get("type")).rpartition(".")[2] for module in modules]
+  known = ["Transformer", "Pooling", "Normalize"]
+  if names not in (known[:2], known):
+    raise ValueError(
+      f"{path} lists the modules {', '.join(names) or '(none)'}, but only "
+      f"{', '.join(known)} work. Set `pooling` to use the encoder without them."
+    )
+  whole = json_files.find_object(folder, MODEL_CONFIG) or {}
+  if name := whole.get("default_prompt_name"):
+    prompts = whole.get("prompts") or {}
+    whole["default_prompt_name"] = {name: prompts.get(name)}
+  transformer = json_files.find_object(folder, TRANSFORMER_CONFIG) or {}
+  if tokenizer_files.read_settings(folder).do_lower_case:
+    transformer.pop("do_lower_case", None)  # The tokenizer does it.
+  tokenizer = json_files.find_object(folder, tokenizer_files.TOKENIZER_CONFIG)
+  length = transformer.get("max_seq_length")
+  if length is None and tokenizer:
+    length = tokenizer.get("model_max_length")
+  if length is not None:  # Without a limit, transformers writes 1e30.
+    length = json_files.check(length, float, f"the length in {folder}")
+    length = int(min(length, 1e9))
+  file = os.path.join(str(modules[1].get("path") or ""), POOLING_CONFIG)
+  path = os.path.join(folder, file)
+  pooling = json_files.read_object(path)
+  modes = [pooling.get("pooling_mode")]  # Since sentence-transformers 5.4.
+  if not modes[0]:
+    modes = [
+      _POOLINGS.get(name, name)
+      for name, value in pooling.items()
+      if name.startswith("pooling_mode_") and value
+    ]
+  if len(modes) != 1 or modes[0] not in _POOLINGS.values():
+    raise ValueError(
+      f"{path} sets the pooling {' and '.join(map(str, modes)) or '(none)'}; "
+      f"set `pooling` to one of {', '.join(_POOLINGS.values())}."
+    )
+  configs = {TRANSFORMER_CONFIG: transformer, MODEL_CONFIG: whole}
+  others = [
+    f"{name}={value!r} ({file})"
+    for file, config in {**configs, file: pooling}.items()
+    for name, value in config.items()
+    if name not in _APPLIED and value != (fixed := _FIXED_SETTINGS.get(name))
+    if value or fixed
+  ]
+  if others:
+    logging.warning(
+      "%s: vectors can differ from those of sentence-transformers, because "
+      "some settings are not applied: %s.",
+      folder,
+      ", ".join(others),
+    )
+  return VectorSettings(str(modes[0]), "Normalize" in names, length)
+
+
+def _read_modules(folder: str) -> list[dict[str, Any]]:
+  return json_files.read(os.path.join(folder, MODULES), list[dict[str, Any]])

@@ -1,0 +1,114 @@
+"""Finds the weights of a model in a folder, and the config beside them."""
+
+import os
+from collections.abc import Sequence
+
+from bert_tf.checkpoint import checkpoints, hugging_face, run_info
+from bert_tf.checkpoint.hub import cache
+from bert_tf.files import messages, paths, recognize
+from bert_tf.model import hugging_face_config
+
+RELEASED = "bert_model.ckpt"  # The prefix in the folders of 2018.
+# Models for ONNX and LiteRT, which `bert-tf export` writes beside a run.json.
+RUNTIME_FILES = ("model.onnx", "model.tflite")
+KERAS_SUFFIX = ".weights.h5"  # Of files that only `bert-tf convert` reads.
+
+
+def find_weights(path: str) -> str:
+  """Returns the weights at a path, as `ModelFolder.weights`.
+
+  Raises:
+    ValueError: if there is no such model, or more than one.
+  """
+  path = cache.resolve_model(path)
+  if paths.is_file(path):
+    suffixes = (*hugging_face_config.SUFFIXES, KERAS_SUFFIX)
+    if not path.endswith(suffixes) and not is_runtime_file(path):
+      # A file of Keras is a zip archive, but there is better advice.
+      form = "" if path.endswith(".keras") else recognize.form_of(path)
+      fault = f"it is {form}." if form else _list([path])
+      raise ValueError(f"{path} is not a model: {fault}")
+    return path
+  if run_info.get_folder(path) != path:
+    checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
+    return path
+  names = paths.list_folder(path)
+  if "adapter_config.json" in names:
+    raise ValueError(f"{path} is a LoRA adapter; {hugging_face.MERGE}")
+  if "snapshots" in names:
+    folder = os.path.join(path, "snapshots")
+    raise ValueError(
+      f"{path} is a folder of Hugging Face's cache. Give one of the folders in "
+      f"{folder}: {', '.join(paths.list_folder(folder))}."
+    )
+  # The folder, else the newest version below it.
+  versions = sorted(filter(str.isdecimal, names), key=int, reverse=True)
+  saved_models = [path, *(os.path.join(path, version) for version in versions)]
+  models = list(filter(checkpoints.is_saved_model, saved_models))[:1]
+  if newest := checkpoints.find_latest(path):
+    models.append(newest)
+  else:
+    prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
+    models += [os.path.join(path, prefix) for prefix in prefixes]
+  theirs = [name for name in names if hugging_face_config.is_weights(name)]
+  if hugging_face.WEIGHTS in theirs or models:  # Others are copies of it.
+    theirs = [name for name in theirs if name == hugging_face.WEIGHTS]
+  models += [os.path.join(path, name) for name in theirs]
+  if run_info.RUN_FILE in names and not models:
+    models = [os.path.join(path, n) for n in RUNTIME_FILES if n in names]
+  if len(models) == 1:
+    return models[0]
+  if models:
+    raise ValueError(f"{path} holds several models: {', '.join(models)}.")
+  raise ValueError(
+    f"{path} holds no model that can be read: {_list(names, path)}"
+  )
+
+
+def is_runtime_file(path: str | None) -> bool:
+  """Returns whether weights are a file for ONNX or LiteRT."""
+  return os.path.basename(path or "") in RUNTIME_FILES
+
+
+def find_config(path: str | None, folder: str) -> str:
+  """Returns the config in the folder of weights; ValueError without one."""
+  if not path:
+    raise ValueError(
+      "There is no model. Set `model` to the folder of one, or set "
+      "`bert_config_file` and `vocab_file`."
+    )
+  config_file = os.path.join(folder, run_info.CONFIG_FILE)
+  theirs = os.path.join(folder, hugging_face_config.CONFIG)
+  is_theirs = not paths.exists(config_file) and paths.exists(theirs)
+  if is_theirs or hugging_face_config.is_weights(path):
+    config_file = theirs
+  if not paths.exists(config_file):
+    raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
+  return config_file
+
+
+def hash_weights(path: str) -> str:
+  """Returns a SHA-256 of a model's weights, in hexadecimal digits.
+
+  Hashes only the index of a TensorFlow checkpoint, which has a checksum per
+  tensor. A safetensors file has none, so all of it is hashed.
+  """
+  weights = find_weights(path)
+  if not hugging_face_config.is_weights(weights):
+    weights = f"{checkpoints.prefix_to_read(weights)}.index"
+  return paths.sha256(weights)
+
+
+def _list(files: Sequence[str], folder: str = "") -> str:
+  names = [os.path.basename(path) for path in files]
+  found = f"there is {messages.join_names(names, 10) or 'nothing'}"
+  if any(path.endswith(".keras") for path in files):
+    return f"{found}. Load it with Keras and call its `save_pretrained`."
+  if keras_files := [path for path in files if path.endswith(KERAS_SUFFIX)]:
+    path = os.path.join(folder, keras_files[0])
+    return f"{found}. Convert {path} with `bert-tf convert`."
+  return (
+    f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
+    "of a run, a SavedModel, or model.safetensors or tf_model.h5 of "
+    "transformers' save_pretrained."
+  )

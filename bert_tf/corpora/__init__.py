@@ -1,1 +1,0 @@
-"""Turns Parquet, books and documentation into one sentence a line."""

@@ -1,0 +1,1 @@
+"""Instances, records and masks of pre-training."""

@@ -1,0 +1,152 @@
+"""Pre-training records: format, reading and dynamic masking."""
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from bert_tf.data import input_pipeline
+from bert_tf.data.pretraining.dynamic_masking import Features
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordFormat:
+  """The sizes of records, which show whether they are masked or packed."""
+
+  max_seq_length: int  # F.
+  max_predictions_per_seq: int  # P; 0 for unmasked records.
+  max_instances: int = 0  # K; 0 for records that are not packed.
+
+  @classmethod
+  def read(cls, path: str) -> "RecordFormat":
+    """Reads the format from a file's first record."""
+    features = input_pipeline.read_first_features(path)
+
+    def size(name: str) -> int:
+      return len(features[name].int64_list.value) if name in features else 0
+
+    names = "input_ids", "masked_lm_positions", "cls_positions"
+    if not size("input_ids"):
+      raise ValueError(f"{path} does not hold pre-training records.")
+    return cls(*map(size, names))
+
+  @property
+  def is_masked(self) -> bool:
+    """Whether the records were masked when they were created."""
+    return self.max_predictions_per_seq > 0
+
+  def spec(self) -> input_pipeline.Spec:
+    """Returns the spec of a record.
+
+    Unmasked records have no masked_lm features, and unpacked ones no
+    cls_positions.
+    """
+    inputs = ("input_ids", "input_mask", "segment_ids")
+    sizes = dict.fromkeys(inputs, self.max_seq_length)
+    sizes["next_sentence_labels"] = max(1, self.max_instances)
+    if self.max_instances:
+      sizes["cls_positions"] = self.max_instances
+    if self.is_masked:
+      for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"):
+        sizes[name] = self.max_predictions_per_seq
+    return {
+      name: tf.io.FixedLenFeature(
+        [size], tf.float32 if name == "masked_lm_weights" else tf.int64
+      )
+      for name, size in sizes.items()
+    }
+
+  def __str__(self) -> str:
+    name = "masked" if self.is_masked else "unmasked"
+    return f"packed {name}" if self.max_instances else name
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingRecords:
+  """Files of one format, and what labels their batches."""
+
+  files: input_pipeline.RecordFiles
+  record_format: RecordFormat
+  # Labels batches of unmasked records, as DynamicMasker.mask does; None to
+  # leave them as they are.
+  mask: Callable[[Features, tf.Tensor, tf.Tensor], Features] | None = None
+
+  @property
+  def spec(self) -> input_pipeline.Spec:
+    """The spec of a record."""
+    return self.record_format.spec()
+
+  def check(self, vocab_size: int) -> None:
+    """Raises ValueError if a file's first record does not fit."""
+    first = self.files.paths[0]
+    for path in self.files.paths:
+      name, expected = str(RecordFormat.read(path)), str(self.record_format)
+      if name != expected:
+        raise ValueError(
+          f"{path} holds {name} records, but {first} holds {expected} ones."
+        )
+    input_pipeline.check_first_records(self.files, self.spec, vocab_size)
+
+  def check_begins(self, cls_id: int, vocab_file: str) -> None:
+    """Raises ValueError if a file's first record does not begin with [CLS]."""
+    for path in self.files.paths:
+      ids = input_pipeline.read_first_features(path)[
+        "input_ids"
+      ].int64_list.value
+      if ids[0] != cls_id:
+        raise ValueError(
+          f"{path} begins with the id {ids[0]}, but [CLS] has the id {cls_id} "
+          f"in {vocab_file}: its records have another vocabulary."
+        )
+
+  def training_dataset(
+    self,
+    batch_size: int,
+    seed: int,
+    steps_done: int,
+    vocab_size: int,
+    type_vocab_size: int,
+  ) -> tf.data.Dataset:
+    """Returns endless labelled batches; see input_pipeline.training_dataset."""
+    batches = input_pipeline.training_dataset(
+      self.files,
+      self.spec,
+      batch_size,
+      seed,
+      steps_done,
+      vocab_size,
+      type_vocab_size=type_vocab_size,
+    )
+    return self._label(batches, batch_size, steps_done, is_training=True)
+
+  def evaluation_dataset(
+    self, batch_size: int, vocab_size: int, type_vocab_size: int
+  ) -> tf.data.Dataset:
+    """Returns labelled batches of every record once, in order.
+
+    The last batch may be short. Dynamic masks are those of epoch 0.
+    """
+    batches = input_pipeline.finite_dataset(
+      self.files, self.spec, batch_size, vocab_size, type_vocab_size
+    )
+    return self._label(batches, batch_size, 0, is_training=False)
+
+  def _label(
+    self,
+    batches: tf.data.Dataset,
+    batch_size: int,
+    steps_done: int,
+    is_training: bool,
+  ) -> tf.data.Dataset:
+    mask, num_records = self.mask, self.files.num_records
+    if mask is None:
+      return batches
+
+    @tf.autograph.experimental.do_not_convert
+    def label(step: tf.Tensor, features: Features) -> Features:
+      size = tf.shape(features["input_ids"], tf.int64)[0]
+      numbers = step * batch_size + tf.range(size)
+      epochs = numbers // num_records if is_training else 0 * numbers
+      return mask(features, epochs, numbers % num_records)
+
+    return batches.enumerate(steps_done).map(label).prefetch(2)

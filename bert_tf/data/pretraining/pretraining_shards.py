@@ -1,0 +1,278 @@
+"""Runs `create_pretraining_data`: shards, workers, resuming, the summary."""
+
+import contextlib
+import dataclasses
+import functools
+import glob
+import hashlib
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tqdm
+from absl import logging
+
+from bert_tf.data import records
+from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.data.pretraining import pretraining_data
+from bert_tf.data.pretraining.pretraining_data import ShardCounts
+from bert_tf.files import (
+  atomic,
+  lock,
+  paths,
+  shard_files,
+  text_lines,
+  tokenizer_files,
+  worker_pool,
+)
+from bert_tf.text import corpus, letter_case, unknown_pieces
+
+# About half of the next sentences should be random; above this comes a warning.
+_MAX_RANDOM_NEXT = 0.9
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+  """The result of a run."""
+
+  counts: ShardCounts  # Totals of the shards that this run built.
+  num_shards_kept: int  # Number of shards that an earlier run built.
+  output_files: tuple[str, ...]  # All files of the data set, in order.
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardTask:
+  """One shard to build."""
+
+  shard: corpus.Shard
+  seed: int
+  output_files: tuple[str, ...]  # Files that receive its instances in turn.
+
+
+# Builds the shards of (config, tasks); returns their counts by index.
+Builder = Callable[..., dict[int, ShardCounts]]
+
+
+def create(
+  config: PretrainingDataConfig,
+  input_files: Sequence[str],
+  output_file: str,
+  num_shards: int = 1,
+  num_workers: int = 1,
+  resume: bool = False,
+  build: Builder | None = None,
+) -> Summary:
+  """Turns text files into TFRecords; logs and returns a summary.
+
+  The data set does not depend on `num_workers`, the number of processes, each
+  of which holds one shard in memory. Each file appears when it is complete.
+  The files of an earlier run are removed first, because parts of two data sets
+  would look like a complete one; `resume` keeps those that were made from the
+  same text with the same settings.
+
+  For one shard, `output_file` has comma-separated files that receive the
+  instances in turn; for several, the name that `shard_files.shard_names`
+  completes. `build` builds shards in place of the local processes.
+  """
+  started = time.monotonic()
+  names = _find_outputs(input_files, output_file, num_shards, num_workers)
+  # Raises for a faulty vocabulary.
+  tokenizer = pretraining_data.load_tokenizer(config)
+  sample = unknown_pieces.PieceCounts(tokenizer, input_files[0])
+  for line in itertools.islice(text_lines.read_lines(*input_files), 1000):
+    sample.add_ids(tokenizer.tokenize_to_ids(line))
+  shards = corpus.plan_shards(input_files, num_shards)
+  tasks = [
+    ShardTask(
+      shard,
+      derive_shard_seed(config.random_seed, shard.index, num_shards),
+      tuple(names) if num_shards == 1 else (names[shard.index],),
+    )
+    for shard in shards
+  ]
+  settings = dataclasses.asdict(config)
+  settings |= settings.pop("masking_config")
+  vocab = tokenizer_files.read_vocab(config.vocab_file)
+  settings |= {
+    "vocab_file": hashlib.sha256(vocab).hexdigest(),
+    "input_file": [[os.path.basename(p), paths.sha256(p)] for p in input_files],
+    "num_shards": len(shards),
+    "output_file": [os.path.basename(name) for name in names],
+  }
+  first = output_file.split(",")[0].strip()
+  note = records.settings_file(first)
+  build = build or functools.partial(_build_here, num_workers=num_workers)
+  with lock.hold_file(first):
+    pending = tasks
+    finished = [t for t in tasks if all(map(paths.exists, t.output_files))]
+    if resume and paths.exists(note):
+      shard_files.check_same_settings(settings, note)
+      pending = [task for task in tasks if task not in finished]
+    elif resume and finished:
+      raise ValueError(
+        f"cannot resume: {note} is missing, so the settings of "
+        f"{finished[0].output_files[0]} are unknown; drop `resume`."
+      )
+    _remove_unfinished(names)
+    # Settings must never stand beside records that were made with others.
+    for task in pending:
+      for path in task.output_files:
+        paths.remove(path)
+    shard_files.write_settings(settings, note)
+    try:
+      counts = build(config, pending)
+    finally:
+      _remove_unfinished(names)  # If a worker was killed.
+  columns = zip(*map(dataclasses.astuple, counts.values()))
+  totals = ShardCounts(*map(sum, columns))
+  summary = Summary(totals, len(tasks) - len(pending), tuple(names))
+  _log(config, summary, time.monotonic() - started)
+  num_single = sum(c.num_documents == 1 for c in counts.values())
+  if num_single and not config.no_nsp:
+    logging.warning(
+      "%d of %d shards have a single document, so its random next sentences "
+      "came from itself. A blank line ends a document.",
+      num_single,
+      len(counts),
+    )
+  pieces = unknown_pieces.PieceCounts(tokenizer, names[0])
+  pieces.add(totals.num_pieces, totals.num_unknown)
+  return summary
+
+
+def read_case(record_files: Iterable[str]) -> letter_case.Case:
+  """Returns the letter case of records, from the files that `create` wrote.
+
+  It is unknown if they differ or a record file is in none of them.
+  """
+  cases_by_file: dict[str, set[letter_case.Case]] = {}
+  record_files = list(record_files)
+  for folder in set(map(os.path.dirname, record_files)):
+    pattern = os.path.join(glob.escape(folder), "*")
+    for note in paths.matches(records.settings_file(pattern)):
+      settings = shard_files.read_settings(note)
+      case = letter_case.Case(
+        settings.get("do_lower_case"), settings.get("strip_accents")
+      )
+      for name in settings.get("output_file", ()):
+        cases_by_file.setdefault(os.path.join(folder, name), set()).add(case)
+  unknown = letter_case.Case()
+  cases = set().union(*(cases_by_file.get(p, {unknown}) for p in record_files))
+  return cases.pop() if len(cases) == 1 else unknown
+
+
+def derive_shard_seed(random_seed: int, index: int, num_shards: int) -> int:
+  """Returns the seed of a shard. A single shard has `random_seed` itself."""
+  if num_shards == 1:
+    return random_seed
+  digest = hashlib.sha256(f"{random_seed}/{index}".encode("ascii")).digest()
+  return int.from_bytes(digest[:8], "big")
+
+
+def _find_outputs(
+  input_files: Iterable[str],
+  output_file: str,
+  num_shards: int,
+  num_workers: int,
+) -> list[str]:
+  """Returns all files to write; raises ValueError if they are impossible."""
+  names = [name.strip() for name in output_file.split(",")]
+  if "" in names or len({*names}) < len(names):
+    raise ValueError(f"output_file={output_file} repeats a name or omits one.")
+  if num_shards > 1 and len(names) > 1:
+    raise ValueError(
+      f"output_file names {len(names)} files, but num_shards={num_shards} adds "
+      "the numbers of the shards to a single name."
+    )
+  if not 1 <= num_workers <= num_shards:
+    raise ValueError(
+      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}."
+    )
+  if num_shards > 1:
+    names = shard_files.shard_names(names[0], num_shards)
+  shard_files.check_output(names, input_files)
+  return names
+
+
+_load_tokenizer = functools.lru_cache(1)(pretraining_data.load_tokenizer)
+
+
+def build_task(
+  config: PretrainingDataConfig,
+  task: ShardTask,
+  report: Callable[[int], Any] = lambda num_done: None,
+) -> ShardCounts:
+  """Builds one shard in a worker."""
+  tokenizer = _load_tokenizer(config)  # A worker builds several shards.
+  return pretraining_data.build_shard(
+    task.shard, config, tokenizer, task.seed, task.output_files, report
+  )
+
+
+def _build_here(
+  config: PretrainingDataConfig,
+  tasks: Sequence[ShardTask],
+  num_workers: int,
+) -> dict[int, ShardCounts]:
+  num_passes = config.dupe_factor + 1  # One to read.
+  num_documents = sum(task.shard.num_documents for task in tasks)
+  description = f"documents x {num_passes} passes"
+  with tqdm.tqdm(
+    total=num_documents * num_passes, desc=description, disable=None
+  ) as bar:
+    if num_workers == 1:
+      return {t.shard.index: build_task(config, t, bar.update) for t in tasks}
+    counts = {}
+    build = functools.partial(build_task, config)
+    results = worker_pool.run(build, tasks, num_workers)
+    with contextlib.closing(results):
+      for task, result in results:
+        counts[task.shard.index] = result
+        bar.update(task.shard.num_documents * num_passes)
+  return counts
+
+
+def _remove_unfinished(names: Iterable[str]) -> None:
+  for name in names:
+    atomic.remove_unfinished(glob.escape(name))
+
+
+def _log(
+  config: PretrainingDataConfig, summary: Summary, seconds: float
+) -> None:
+  """Logs the summary, without counts if no shard was built."""
+  counts, rows = summary.counts, {}
+  if num_instances := counts.num_instances:
+    unknown = counts.num_unknown / counts.num_pieces
+    num_positions = counts.num_records * config.max_seq_length
+    padding = 1 - counts.num_tokens / num_positions
+    num_cut = counts.num_cut / num_instances
+    random_next = counts.num_random_next / num_instances
+    rows = {
+      "documents": f"{counts.num_documents:,}",
+      "word pieces": f"{counts.num_pieces:,}, {unknown:.2%} [UNK]",
+      "instances": f"{num_instances:,}",
+      "records": f"{counts.num_records:,}",
+      "padding": f"{padding:.1%} of all positions",
+      "cut off": f"{num_cut:.2f} word pieces per instance",
+    }
+    if config.mask:
+      rows["masked"] = f"{counts.num_masked / num_instances:.2f} per instance"
+    if not config.no_nsp:
+      rows["next sentence"] = f"{random_next:.1%} random"
+    if random_next > _MAX_RANDOM_NEXT:
+      logging.warning(
+        "%.1f%% of the next sentences are random, so lines probably hold "
+        "several sentences, which build-corpus splits. Documents of one "
+        "sentence need --no_nsp.",
+        100 * random_next,
+      )
+  files = f"{len(summary.output_files)}"
+  if summary.num_shards_kept:
+    files += f" ({summary.num_shards_kept} of an earlier run)"
+  rows["files"] = f"{files}: {summary.output_files[0]}"
+  rows["time"] = f"{seconds:.1f} s"
+  for name, value in rows.items():
+    logging.info(f"{name:18} {value}")

@@ -1,0 +1,265 @@
+"""Reads rows of TSV, CSV, JSON-lines and Parquet files."""
+
+import csv
+import dataclasses
+import json
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from absl import logging
+
+from bert_tf.files import messages, parquet, recognize, text_lines
+
+# A name in the header, or a number from 0 in a file without a header.
+Column = str | int
+Row = Mapping[str, Any] | Sequence[str]
+
+T = TypeVar("T")
+
+# Largest limit that the package csv accepts on every system.
+_MAX_CELL_CHARS = 2**31 - 1
+
+# What `recognize.form` calls files of the formats without separators.
+_FORMS = {"jsonl": "JSON lines", "parquet": "Parquet"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """A file of rows, and the columns to read."""
+
+  path: str
+  file_format: str  # "tsv", "csv", "jsonl" or "parquet".
+  columns: Sequence[Column]  # Columns to read, all by name or all by number.
+  # The setting that names a column, by column, for errors.
+  settings: Mapping[Column, str] = dataclasses.field(default_factory=dict)
+  optional: Sequence[Column] = ()  # Columns to read if the file has them.
+
+
+class Examples(list[T]):
+  """Examples of a file, and its rows that were dropped."""
+
+  dropped: Sequence[Any] = ()  # Those of a table by their numbers, from 0.
+
+
+class BadRowError(ValueError):
+  """A row is faulty; the message describes the fault."""
+
+
+def read(
+  table: Table,
+  convert: Callable[[int, Row], T | None],
+  skip_bad_rows: bool | None = None,
+) -> Examples[T]:
+  """Reads and converts the rows of a file. Skips blank lines.
+
+  Args:
+    table: the file.
+    convert: takes the number of a line (in Parquet of a row), from 1, and its
+      row. Returns None to leave out the row, or raises BadRowError.
+    skip_bad_rows: whether to only log faulty rows; None if that is no option.
+
+  Raises:
+    ValueError: if the header lacks a column or a row is faulty. Names the file
+      and the line.
+  """
+  examples: Examples[T] = Examples()
+  faults = {}
+  for number, (line, row) in enumerate(read_rows(table)):
+    try:
+      if isinstance(row, BadRowError):
+        raise row
+      example = convert(line, row)
+      if example is not None:
+        examples.append(example)
+    except BadRowError as error:
+      is_parquet = table.file_format == "parquet"
+      number_text = f", row {line}" if is_parquet else f":{line}"
+      fault = f"{table.path}{number_text}: {error}"
+      if not skip_bad_rows:
+        advice = other_form(table)
+        if not advice and skip_bad_rows is not None:
+          advice = " `skip_bad_rows` leaves such rows out."
+        raise ValueError(f"{fault}.{advice}") from None
+      faults[number] = fault
+  examples.dropped = list(faults)
+  if faults:
+    first = next(iter(faults.values()))
+    logging.warning(
+      f"Skipped {len(faults)} bad rows of {table.path}; the first: {first}"
+    )
+  return examples
+
+
+def parse_columns(
+  file_format: str, columns: Sequence[str | None]
+) -> list[Column | None]:
+  """Parses the columns of flags: names in the header, or numbers from 0.
+
+  Raises:
+    ValueError: for numbers together with names, or numbers in jsonl or parquet.
+  """
+  are_numbers = {column.isdecimal() for column in columns if column}
+  has_names = file_format in ("jsonl", "parquet")
+  if len(are_numbers) == 2 or (True in are_numbers and has_names):
+    raise ValueError(
+      f"columns {', '.join(map(str, columns))} must all be names or, in tsv "
+      "and csv files without a header, numbers from 0."
+    )
+  return [
+    int(column) if column and column.isdecimal() else column or None
+    for column in columns
+  ]
+
+
+def is_unicode(text: str) -> bool:
+  """Returns whether UTF-8 can hold a text, that is, it has no surrogates."""
+  try:
+    text.encode()
+  except UnicodeEncodeError:
+    return False
+  return True
+
+
+def get_cell(row: Row, column: Column) -> Any:
+  """Gets a cell; raises BadRowError if it is missing."""
+  cells: Any = row
+  try:
+    return cells[column]
+  except (KeyError, IndexError):
+    raise BadRowError(
+      f"no column {column}; the row has {len(row)} columns"
+    ) from None
+
+
+def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
+  """Gets a cell; raises BadRowError unless it is text, usually non-blank."""
+  cell = get_cell(row, column)
+  if may_be_empty and cell is None:
+    return ""
+  if not isinstance(cell, str):
+    raise BadRowError(f"{cell!r} is not a text (column {column!r})")
+  if not (may_be_empty or cell.strip()):
+    raise BadRowError(f"the text is empty (column {column!r})")
+  return cell
+
+
+def other_form(table: Table) -> str:
+  """Returns a sentence about a file that has another form; "" if it has not."""
+  form, file_format = recognize.form_of(table.path), table.file_format
+  if form in ("", _FORMS.get(file_format), "a JSON object"):
+    return ""
+  if file_format in ("tsv", "csv") and form.startswith("columns between"):
+    return ""  # `_find_delimiter` knows them all.
+  return f" The file holds {form}: name that format, or convert the file."
+
+
+def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
+  """Yields (number from 1, row or its fault), as `read`, without the header.
+
+  Raises:
+    ValueError: if the header lacks a column or has it twice.
+  """
+  if table.file_format == "parquet":
+    columns = list(dict.fromkeys(map(str, table.columns)))
+    yield from enumerate(
+      parquet.read_rows(
+        table.path, columns, table.settings, [*map(str, table.optional)]
+      ),
+      1,
+    )
+    return
+  if table.file_format == "jsonl":
+    for line, content in enumerate(text_lines.read_lines(table.path), 1):
+      if content.strip():
+        yield line, _parse_json_row(content, table)
+    return
+  lines = _read_cells(table, _find_delimiter(table))
+  cells: Iterator[tuple[int, list[str]]] = (line for line in lines if line[1])
+  header = None
+  if not isinstance(table.columns[0], int):
+    _, header = next(cells, (1, []))
+    if fault := messages.missing_columns(table.columns, header, table.settings):
+      raise ValueError(f"{table.path} has {fault}{other_form(table)}")
+    count = len(header)
+  else:  # Most rows have the right number of columns.
+    rows = list(cells)
+    count = statistics.mode([len(row) for _, row in rows] or [0])
+    cells = iter(rows)
+  for line, row in cells:
+    if len(row) != count:
+      content = messages.shorten(" | ".join(row))
+      fault = f"{len(row)} columns instead of {count}: {content}"
+      yield line, BadRowError(fault)
+    else:
+      yield line, dict(zip(header, row)) if header else row
+
+
+def _find_delimiter(table: Table) -> str:
+  # The delimiter with which the first line has the columns, or the format's
+  # default. Excel writes semicolons where the comma is the decimal sign.
+  default = "\t" if table.file_format == "tsv" else ","
+  sizes = {}
+  for delimiter in (default, *"\t,;|"):
+    # Quotation marks look wrong between other delimiters than the file's.
+    _, first = next(_read_cells(table, delimiter, strict=False), (1, []))
+    if all(
+      first.count(column) == 1
+      if isinstance(column, str)
+      else column < len(first)
+      for column in table.columns
+    ):
+      return delimiter
+    sizes[delimiter] = len(first)
+  # The error about a missing column lists those that the file seems to have.
+  return max(sizes, key=lambda delimiter: sizes[delimiter])
+
+
+def _read_cells(
+  table: Table, delimiter: str, strict: bool = True
+) -> Iterator[tuple[int, list[str]]]:
+  if table.file_format == "tsv" and delimiter == "\t":  # Without quotation.
+    lines = enumerate(text_lines.read_lines(table.path), 1)
+    return ((number, line.split("\t")) for number, line in lines if line)
+  return csv_cells(table.path, delimiter, strict=strict)
+
+
+def csv_cells(
+  path: str,
+  delimiter: str = ",",
+  quotechar: str | None = '"',
+  strict: bool = True,
+) -> Iterator[tuple[int, list[str]]]:
+  """Yields (number of the last line, cells) of each row, as csv.reader.
+
+  Raises:
+    ValueError: names the file and the line that is not UTF-8 or, if `strict`,
+      not CSV.
+  """
+  csv.field_size_limit(_MAX_CELL_CHARS)
+  rows = csv.reader(
+    (line + "\n" for line in text_lines.read_lines(path)),
+    delimiter=delimiter,
+    quotechar=quotechar,
+    strict=strict,
+  )
+  try:
+    yield from ((rows.line_num, row) for row in rows)
+  except csv.Error as error:
+    raise ValueError(f"{path}:{rows.line_num}: not CSV ({error}).") from None
+
+
+def _parse_json_row(content: str, table: Table) -> Row | BadRowError:
+  try:
+    row = json.loads(content)
+    if "\\ud" in content.lower():  # Half a character, a surrogate, fails here.
+      json.dumps(row, ensure_ascii=False).encode()
+  except (ValueError, RecursionError) as error:
+    return BadRowError(f"not JSON ({error}): {messages.shorten(content)}")
+  if not isinstance(row, dict):
+    return BadRowError(f"not a JSON object: {messages.shorten(content)}")
+  if fault := messages.missing_columns(
+    table.columns, list(row), table.settings
+  ):
+    return BadRowError(fault.removesuffix("."))
+  return row

@@ -1,1 +1,0 @@
-"""File formats: Hugging Face's models and tokenizers, tables of examples."""

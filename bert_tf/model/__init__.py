@@ -1,0 +1,1 @@
+"""BERT, its heads, layers, losses and kernels."""

@@ -1,0 +1,627 @@
+"""BertModel with a head for each task; other modules read what they declare."""
+
+import dataclasses
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import keras
+from keras import ops
+
+from bert_tf import modeling, task_registry
+from bert_tf.model import losses
+from bert_tf.model.kernels import masked_lm
+from bert_tf.model.layers import dense, dropout, serialization
+from bert_tf.model.losses import Features
+from bert_tf.modeling import DType, Tensor
+
+Model = TypeVar("Model", bound="HeadModel")
+Outputs = dict[str, Tensor]
+
+# Dropout rate of a classifier's input, whatever the config (run_classifier.py).
+CLASSIFIER_DROPOUT = 0.1
+
+# Standard deviation of the truncated normal that a fine-tuned task's layer
+# starts from, whatever the config (run_classifier.py and run_squad.py of 2018).
+_TASK_STDDEV = 0.02
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+  """A head, and its names in checkpoints and other libraries."""
+
+  name: str  # The head's name in messages.
+  # Shapes of the head's variables by name in a checkpoint: D is hidden_size,
+  # V vocab_size and C the number of labels.
+  shapes: Mapping[str, tuple[int | str, ...]]
+  # Hugging Face's class of models with only this head.
+  hugging_face: str
+  # The head's attribute in TF Model Garden's models; "" if they have none.
+  model_garden: str = ""
+
+
+def _linear(scope: str, n: int | str) -> dict[str, tuple[int | str, ...]]:
+  """Returns the shapes of a linear layer with n outputs, stored as [n, D]."""
+  return {f"{scope}output_weights": (n, "D"), f"{scope}output_bias": (n,)}
+
+
+MASKED_LM = Head(
+  "masked LM",
+  {
+    "cls/predictions/output_bias": ("V",),
+    "cls/predictions/transform/dense/kernel": ("D", "D"),
+    "cls/predictions/transform/dense/bias": ("D",),
+    "cls/predictions/transform/LayerNorm/gamma": ("D",),
+    "cls/predictions/transform/LayerNorm/beta": ("D",),
+  },
+  "BertForMaskedLM",
+  "masked_lm",
+)
+NEXT_SENTENCE = Head(
+  "next sentence",
+  _linear("cls/seq_relationship/", 2),
+  "BertForNextSentencePrediction",
+  "classification_heads",
+)
+SPAN = Head(
+  "question answering",
+  _linear("cls/squad/", 2),
+  "BertForQuestionAnswering",
+  "span_labeling",
+)
+TEXT_LABELS = Head(
+  "classification",
+  _linear("", "C"),
+  "BertForSequenceClassification",
+  "classifier",
+)
+WORD_LABELS = Head(
+  "named entity recognition",
+  _linear("", "C"),
+  "BertForTokenClassification",
+  "classifier",
+)
+CHOICES = Head(
+  "multiple choice",
+  {"choice_weights": (1, "D")},
+  "BertForMultipleChoice",
+)
+
+
+def make_output_layer(
+  num_outputs: int, size: int, dtype: str
+) -> tuple[keras.Variable, keras.Variable]:
+  """Makes `output_weights`, [num_outputs, size], and `output_bias` of a task.
+
+  As in the original, the names of these two variables have no scope.
+  """
+  weights = keras.initializers.TruncatedNormal(stddev=_TASK_STDDEV)
+  shape = num_outputs, size
+  return (
+    keras.Variable(weights, shape, dtype, name="output_weights"),
+    keras.Variable("zeros", shape[:1], dtype, name="output_bias"),
+  )
+
+
+class Transform(modeling.BertLayer):
+  """Dense layer, activation and layer norm before the masked LM's logits.
+
+  The paper does not mention them; the 2018 release has them.
+  """
+
+  scope = "transform"
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the dense layer, of [D, D], and the layer norm."""
+    size = self.config.hidden_size
+    activation = modeling.get_activation(self.config.hidden_act)
+    self.dense = self.make_dense(size, size, activation)
+    self.layer_norm = self.make_layer_norm()
+
+  def call(self, hidden: Tensor) -> Tensor:
+    """Returns float [..., D] for float [..., D]."""
+    return self.layer_norm(self.dense(hidden))
+
+
+class MaskedLmHead(modeling.BertLayer):
+  """Predicts the word piece at each masked position."""
+
+  scope = "predictions"
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the transform and the bias, of [V]."""
+    self.transform = self.make_part(Transform)
+    self.output_bias = self.add_weight(
+      name="output_bias",
+      shape=(self.config.vocab_size,),
+      initializer="zeros",
+      autocast=False,  # The bias and its gradient stay float32.
+    )
+
+  def call(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
+    """Returns the logits, float [B, P, V].
+
+    Args:
+      hidden: float [B, P, D]. The output at the masked positions.
+      word_embeddings: float [V, D]. The output matrix is that of the input, as
+        in the original: a word piece is predicted by the similarity to its
+        embedding, and the model has V * D fewer parameters (Press and Wolf
+        2017, arXiv 1608.05859).
+    """
+    rows = self.transform(dense.flatten(hidden))
+    logits = masked_lm.logits(rows, word_embeddings, self.output_bias)
+    return dense.restore(logits, hidden)
+
+  def sums(
+    self,
+    hidden: Tensor,
+    word_embeddings: Tensor,
+    features: Features,
+    training: bool,
+  ) -> Tensor:
+    """Returns the sums of `losses.pretraining_sums` without all logits.
+
+    With `training`, the gradients are computed together with the sums.
+    """
+    # Casts, because the value of a variable need not be a tensor.
+    return masked_lm.sums(
+      self.transform(dense.flatten(hidden)),
+      ops.cast(word_embeddings, "float32"),
+      ops.cast(self.output_bias, "float32"),
+      ops.reshape(features["masked_lm_ids"], (-1,)),
+      ops.reshape(ops.cast(features["masked_lm_weights"], "float32"), (-1,)),
+      training,
+    )
+
+
+class LinearHead(modeling.BertLayer):
+  """A linear layer with two outputs, whose matrix is stored as [2, D].
+
+  Its `name`, such as "seq_relationship", is its scope in checkpoints.
+  """
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the matrix, [2, D], and the bias, [2]."""
+    self.output_weights = self.add_weight(
+      name="output_weights",
+      shape=(2, self.config.hidden_size),
+      initializer=modeling.initializer(self.config),
+    )
+    self.output_bias = self.add_weight(
+      name="output_bias", shape=(2,), initializer="zeros"
+    )
+
+  def call(self, hidden: Tensor) -> Tensor:
+    """Returns float [..., 2] for float [..., D]."""
+    return linear(hidden, self.output_weights, self.output_bias)
+
+
+def linear(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+  """Returns hidden @ weights^T + bias, float [..., C], of weights [C, D]."""
+  outputs = ops.matmul(dense.flatten(hidden), ops.transpose(weights))
+  if bias is not None:
+    outputs = outputs + bias
+  return dense.restore(outputs, hidden)
+
+
+class Cls(keras.layers.Layer):
+  """The scope `cls` of the original's checkpoints, with heads in it."""
+
+  def __init__(self, dtype: DType, **heads: keras.layers.Layer) -> None:
+    super().__init__(name="cls", dtype=dtype)
+    self._names = tuple(heads)
+    for name, head in heads.items():
+      setattr(self, name, head)
+    self.build()
+
+  def build(self, input_shape: Any = None) -> None:
+    """Builds the heads."""
+    for name in self._names:
+      getattr(self, name).build()
+
+
+class HeadModel(modeling.PretrainedModel):
+  """BertModel, as `bert`, with the head of a task."""
+
+  heads: ClassVar[tuple[Head, ...]]
+  # Whether the head reads one vector for each input, not for each position.
+  reads_pooled_output: ClassVar[bool] = True
+
+  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
+    """Makes a model of these sizes, with the dtype as in BertModel."""
+    super().__init__(name=self.task, dtype=dtype)
+    self.config = config
+    self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
+    self.seed_generator = self.bert.seed_generator
+    self.built = True
+
+  @property
+  def unused_variables(self) -> list[keras.Variable]:
+    """Trainable variables that the task's loss does not depend on.
+
+    They have no gradient, so training neither changes nor decays them.
+    """
+    if self.reads_pooled_output:
+      return []
+    return self.bert.pooler.trainable_variables
+
+  def sequence_output(self, features: Features, training: bool) -> Tensor:
+    """Returns what the head reads at each position, float [B, F, D]."""
+    return self.bert(features, training=training).sequence_output
+
+  def pooled_output(self, features: Features, training: bool) -> Tensor:
+    """Returns what the head reads of each input, float [B, D]."""
+    # The last layer is then computed only at [CLS].
+    no_positions = features["input_ids"][:, :0]
+    output = self.bert(features, training=training, positions=no_positions)
+    return output.pooled_output
+
+  @classmethod
+  def from_pretrained(
+    cls: type[Model],
+    folder: str | os.PathLike[str],
+    num_labels: int | None = None,
+    dtype: DType = None,
+    encoder_only: bool = False,
+  ) -> Model:
+    """Loads a model folder; a head that the folder lacks gets random values.
+
+    Args:
+      folder: see BertModel.from_pretrained.
+      num_labels: for models with labels; None for that of the folder's head.
+      dtype: as in the constructor.
+      encoder_only: whether to start a new head even if the folder has one, for
+        other labels or another task.
+
+    Raises:
+      ValueError: as BertModel.from_pretrained; also if the folder's head has
+        another task or other labels, or if num_labels is unknown.
+    """
+    from bert_tf.checkpoint.model_folder import ModelFolder
+
+    files = ModelFolder.open(os.fspath(folder))
+    arguments: dict[str, Any] = {"dtype": dtype}
+    if issubclass(cls, _LabelModel):
+      [num_saved] = files.shapes.get("output_bias", (None,))
+      if encoder_only:
+        num_saved = None
+      if num_saved and files.saved and files.saved.task != cls.task:
+        raise ValueError(
+          f"{files.weights} has the head of another task: {files.saved.task}, "
+          f"not {cls.task}; set `encoder_only` and `num_labels` to start a new "
+          "one."
+        )
+      arguments["num_labels"] = num_labels = num_labels or num_saved
+      if not num_labels:
+        raise ValueError(f"set `num_labels` for the new {cls.task} head.")
+      if num_saved not in (None, num_labels):
+        raise ValueError(
+          f"{files.weights} has a head for {num_saved} labels, not "
+          f"{num_labels}; set `encoder_only` to start a new one."
+        )
+    model = cls(files.config, **arguments)
+    files.load(model, prefix="bert/" if encoder_only else "")
+    return model
+
+  def compute_loss(
+    self, x: Any = None, y: Any = None, *rest: Any, **named: Any
+  ) -> Tensor:
+    """Computes the loss for `fit`; raises ValueError for labels by name."""
+    if isinstance(y, Mapping) or isinstance(self.loss, Mapping):
+      raise ValueError(
+        "give labels and losses in the order of the outputs, not as a dict."
+      )
+    return super().compute_loss(x, y, *rest, **named)
+
+  @classmethod
+  def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
+    """Returns what a SavedModel returns, by name, for the output of `call`.
+
+    The problem_type is that of the labels, if the model has labels.
+    """
+    return dict(output._asdict())
+
+  @classmethod
+  def missing_variables(cls, names: Collection[str]) -> list[str]:
+    """Returns the heads' variable names that a checkpoint's `names` lack."""
+    return [n for head in cls.heads for n in head.shapes if n not in names]
+
+  def _drop_out(self, x: Tensor, training: bool) -> Tensor:
+    return dropout.dropout(x, CLASSIFIER_DROPOUT, self.seed_generator, training)
+
+
+class PretrainingOutput(NamedTuple):
+  """The logits of PretrainingModel."""
+
+  masked_lm_logits: Tensor  # float [B, P, V]; without positions, P is F.
+  # float [B, 2], or [B, K, 2] for K instances packed in a row (cls_positions).
+  next_sentence_logits: Tensor
+
+
+@serialization.register
+class PretrainingModel(HeadModel):
+  """BertModel with the pre-training heads, which guess masked word pieces.
+
+  Its features are those of BertModel and `masked_lm_positions`, int [B, P]
+  (Devlin et al. 2019, section 3.1). Without them, the masked LM predicts every
+  position, as transformers' classes do.
+
+  Examples:
+    >>> model = bert_tf.PretrainingModel.from_pretrained("quickstart")
+    >>> features = {"input_ids": [[2, 4, 3]], "masked_lm_positions": [[1]]}
+    >>> output = model(features)
+    >>> print(output.masked_lm_logits.shape, output.next_sentence_logits.shape)
+    (1, 1, 500) (1, 2)
+    >>> print(model({"input_ids": [[2, 4, 3]]}).masked_lm_logits.shape)
+    (1, 3, 500)
+  """
+
+  task = task_registry.PRETRAINING.name
+  heads = (MASKED_LM, NEXT_SENTENCE)
+  more_inputs = ("masked_lm_positions",)
+
+  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
+    super().__init__(config, dtype)
+    policy = self.dtype_policy
+    next_sentence = LinearHead(config, "seq_relationship", dtype=policy)
+    self.cls = Cls(
+      policy,
+      predictions=MaskedLmHead(config, dtype=policy),
+      seq_relationship=next_sentence,
+    )
+
+  def call(
+    self, features: Features, training: bool = False
+  ) -> PretrainingOutput:
+    """Returns the logits of both heads, float [B, P, V] and [B, 2]."""
+    positions = features.get("masked_lm_positions")
+    output = self.bert(features, training=training, positions=positions)
+    return PretrainingOutput(
+      self.cls.predictions(
+        output.sequence_output,
+        word_embeddings=self.bert.embeddings.word_embeddings,
+      ),
+      self.cls.seq_relationship(output.pooled_output),
+    )
+
+  @classmethod
+  def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
+    """Returns logits and probabilities of both heads."""
+    named = {}
+    for head, logits in zip(("masked_lm", "next_sentence"), output):
+      named[f"{head}_logits"] = logits
+      named[f"{head}_probabilities"] = losses.probabilities(logits)
+    return named
+
+  def loss_sums(
+    self, features: Features, training: bool
+  ) -> losses.PretrainingSums:
+    """Returns `losses.pretraining_sums` of `call`, without all logits."""
+    positions = features["masked_lm_positions"]
+    output = self.bert(features, training=training, positions=positions)
+    pooled_logits = self.cls.seq_relationship(output.pooled_output)
+    masked_lm_sums = self.cls.predictions.sums(
+      output.sequence_output,
+      self.bert.embeddings.word_embeddings,
+      features,
+      training,
+    )
+    return losses.PretrainingSums(
+      masked_lm_sums, losses.next_sentence_sums(pooled_logits, features)
+    )
+
+
+class SpanOutput(NamedTuple):
+  """The logits of SpanModel."""
+
+  start_logits: Tensor  # float [B, F]
+  end_logits: Tensor  # float [B, F]
+
+
+@serialization.register
+class SpanModel(HeadModel):
+  """BertModel with the head that finds a span of its input, such as an answer.
+
+  See Devlin et al. 2019, section 4.2.
+
+  Examples:
+    >>> model = bert_tf.SpanModel.from_pretrained("quickstart")
+    >>> output = model({"input_ids": [[2, 171, 3, 182, 3]]})
+    >>> print(output.start_logits.shape, output.end_logits.shape)
+    (1, 5) (1, 5)
+  """
+
+  task = task_registry.SQUAD.name
+  heads = (SPAN,)
+  reads_pooled_output = False
+
+  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
+    super().__init__(config, dtype)
+    # The linear layer starts as that of any task, whatever the config.
+    config = dataclasses.replace(config, initializer_range=_TASK_STDDEV)
+    squad = LinearHead(config, "squad", dtype=self.dtype_policy)
+    self.cls = Cls(self.dtype_policy, squad=squad)
+
+  def call(self, features: Features, training: bool = False) -> SpanOutput:
+    """Returns a start and an end logit for each position, float [B, F]."""
+    sequence_output = self.sequence_output(features, training)
+    logits = self.cls.squad(sequence_output)  # [B, F, 2]
+    return SpanOutput(logits[..., 0], logits[..., 1])
+
+
+class _LabelModel(HeadModel):
+  """BertModel and the variables of a linear layer with C outputs."""
+
+  def __init__(
+    self, config: modeling.BertConfig, num_labels: int, dtype: DType = None
+  ) -> None:
+    """Makes a model with num_labels outputs; see BertModel for the others."""
+    super().__init__(config, dtype)
+    self.num_labels = num_labels
+    self.output_weights, self.output_bias = make_output_layer(
+      num_labels, config.hidden_size, self.variable_dtype
+    )
+
+  @classmethod
+  def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
+    """Returns `logits`, and `probabilities` or a regression's `prediction`."""
+    probabilities = losses.probabilities(output, problem_type)
+    if problem_type == "regression":
+      return {"logits": output, "prediction": probabilities[:, 0]}
+    return {"logits": output, "probabilities": probabilities}
+
+  def _logits(self, hidden: Tensor, training: bool) -> Tensor:
+    hidden = self._drop_out(hidden, training)
+    return linear(hidden, self.output_weights, self.output_bias)
+
+
+@serialization.register
+class ClassifierModel(_LabelModel):
+  """BertModel with a linear layer on the pooled output, for texts and pairs.
+
+  See Devlin et al. 2019, section 4.1. For regression it has one output.
+
+  Examples:
+    >>> model = bert_tf.ClassifierModel.from_pretrained(
+    ...   "quickstart", num_labels=3
+    ... )
+    >>> print(model({"input_ids": [[2, 171, 3], [2, 182, 3]]}).shape)
+    (2, 3)
+  """
+
+  task = task_registry.CLASSIFICATION.name
+  heads = (TEXT_LABELS,)
+
+  def call(self, features: Features, training: bool = False) -> Tensor:
+    """Returns the logits, float [B, C], for BertModel's features."""
+    return self._logits(self.pooled_output(features, training), training)
+
+
+@serialization.register
+class TokenModel(_LabelModel):
+  """BertModel with a linear layer on every position, which labels words.
+
+  As in Devlin et al. 2019, section 5.3, without a CRF.
+
+  Examples:
+    >>> model = bert_tf.TokenModel.from_pretrained("quickstart", num_labels=5)
+    >>> print(model({"input_ids": [[2, 171, 182, 3]]}).shape)
+    (1, 4, 5)
+  """
+
+  task = task_registry.NER.name
+  heads = (WORD_LABELS,)
+  reads_pooled_output = False
+
+  def call(self, features: Features, training: bool = False) -> Tensor:
+    """Returns the logits, float [B, F, C], for BertModel's features."""
+    return self._logits(self.sequence_output(features, training), training)
+
+
+@serialization.register
+class MultipleChoiceModel(HeadModel):
+  """BertModel that scores each of several choices (Devlin et al. 2019, 4.4).
+
+  The score is the dot product of the pooled output and one vector, which is not
+  called `output_weights`, so that the model is not taken for a classifier.
+
+  Examples:
+    >>> model = bert_tf.MultipleChoiceModel.from_pretrained("quickstart")
+    >>> print(model({"input_ids": [[[2, 171, 3], [2, 182, 3]]]}).shape)
+    (1, 2)
+  """
+
+  task = task_registry.SWAG.name
+  heads = (CHOICES,)
+  input_shape_names = ("B", "C", "F")
+
+  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
+    super().__init__(config, dtype)
+    self.choice_weights = keras.Variable(
+      keras.initializers.TruncatedNormal(stddev=_TASK_STDDEV),
+      shape=(1, config.hidden_size),
+      dtype=self.variable_dtype,
+      name="choice_weights",
+    )
+
+  def call(self, features: Features, training: bool = False) -> Tensor:
+    """Returns the scores, float [B, C], of features of int [B, C, F]."""
+    shape = ops.shape(features["input_ids"])
+    inputs = {
+      name: ops.reshape(features[name], (-1, shape[2]))  # [B*C, F]
+      for name in ("input_ids", "input_mask", "segment_ids")
+      if features.get(name) is not None
+    }
+    pooled_output = self._drop_out(
+      self.pooled_output(inputs, training), training
+    )
+    scores = linear(pooled_output, self.choice_weights, None)
+    return ops.reshape(scores, (-1, shape[1]))  # [B, C]
+
+  @classmethod
+  def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
+    """Returns `logits` and `probabilities`, and the likeliest `choice`."""
+    import tensorflow as tf  # Keras' argmax has operations that ONNX lacks.
+
+    return {
+      "logits": output,
+      "probabilities": losses.probabilities(output),
+      "choice": tf.argmax(output, axis=-1, output_type=tf.int32),
+    }
+
+
+def list_model_classes(task: str | None = None) -> list[type[HeadModel]]:
+  """Returns the models of the tasks, that of `task` first.
+
+  Of several models whose variables have the same names, it returns that of
+  `task`, or else of the task that was registered first.
+  """
+  by_names: dict[frozenset[str], type[HeadModel]] = {}
+  for spec in sorted(
+    task_registry.TASKS.values(), key=lambda s: s.name != task
+  ):
+    if model := task_registry.load(spec.model):
+      names = frozenset(n for head in model.heads for n in head.shapes)
+      by_names.setdefault(names, model)
+  return list(by_names.values())
+
+
+def find_heads(
+  names: Collection[str], task: str | None = None
+) -> tuple[Head, ...]:
+  """Returns the heads that have variables with the names of a checkpoint.
+
+  Only the task that the files beside it name tells heads with equal names
+  apart; see `list_model_classes`.
+  """
+  return tuple(
+    head
+    for model in list_model_classes(task)
+    for head in model.heads
+    if any(name in head.shapes for name in names)
+  )
+
+
+def find_model(
+  own_heads: Sequence[Head], task: str | None = None
+) -> type[HeadModel] | None:
+  """Returns a model with exactly these heads, if possible that of the task."""
+  specs = sorted(
+    task_registry.TASKS.values(), key=lambda spec: spec.name != task
+  )
+  kinds = (task_registry.load(spec.model) for spec in specs if spec.model)
+  return next((m for m in kinds if m.heads == tuple(own_heads)), None)
+
+
+def build_model(
+  model: type[HeadModel] | None, config: modeling.BertConfig, num_labels: int
+) -> keras.Model:
+  """Returns a new model of a class; for None, a BertModel.
+
+  Only classes with labels use num_labels.
+  """
+  if model is None:
+    return modeling.BertModel(config)
+  if issubclass(model, _LabelModel):
+    return model(config, num_labels)
+  return model(config)

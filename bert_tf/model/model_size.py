@@ -1,0 +1,149 @@
+"""Computes a model's parameters, operations and memory from its config.
+
+Letters in the formulas: V vocabulary size, H hidden size, L layers, I
+intermediate size, A attention heads, P positions, T segment types; B batch
+size, S word pieces of an input, M masked words of an input; W all weights of
+the encoder (and, in training, of the pre-training heads).
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from bert_tf.model.model_config import BertConfig
+
+
+class Term(NamedTuple):
+  """One summand of a total."""
+
+  name: str
+  formula: str
+  value: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BatchSizes:
+  """The sizes of a batch."""
+
+  train_batch_size: int = 32
+  max_seq_length: int = 128
+  max_predictions_per_seq: int = 20
+
+
+def terms(
+  table: str, config: BertConfig, batch: BatchSizes | None = None
+) -> list[Term]:
+  """Returns the terms of a table.
+
+  The tables are "encoder" and "heads" for parameters, "forward" for the
+  floating-point operations of pre-training, and "training" and "inference" for
+  an estimate of the bytes in float32. The last three are those of a batch.
+  """
+  batch = batch or BatchSizes()
+  v, h, i = config.vocab_size, config.hidden_size, config.intermediate_size
+  layers, a = config.num_hidden_layers, config.num_attention_heads
+  p, t = config.max_position_embeddings, config.type_vocab_size
+  b, s = batch.train_batch_size, batch.max_seq_length
+  m = batch.max_predictions_per_seq
+  encoder = [
+    Term("word embeddings", "V H", v * h),
+    Term("position embeddings", "P H", p * h),
+    Term("segment embeddings", "T H", t * h),
+    Term("their layer norm", "2 H", 2 * h),
+    Term(
+      "attention: query, key, value, output",
+      "L 4 (H^2 + H)",
+      layers * 4 * (h * h + h),
+    ),
+    Term(
+      "feed-forward: up and down, 8 H^2 a layer where I = 4 H",
+      "L (2 H I + I + H)",
+      layers * (2 * h * i + i + h),
+    ),
+    Term("layer norms", "L 4 H", layers * 4 * h),
+    Term("pooler", "H^2 + H", h * h + h),  # It belongs to the encoder.
+  ]
+  # The masked-LM head has no matrix of its own: it uses the word embeddings.
+  heads = [
+    Term("masked words: dense", "H^2 + H", h * h + h),
+    Term("masked words: layer norm", "2 H", 2 * h),
+    Term("masked words: bias", "V", v),
+    Term("next sentence", "2 H + 2", 2 * h + 2),
+  ]
+  # Multiplications and additions of matmuls; the rest is a few percent. Except
+  # for its keys and values, the last layer is computed only at the masked words
+  # and the first position.
+  n = (layers - 1) * s + m + 1
+  forward = [
+    Term(
+      "attention's keys and values", "B L S 4 H^2", b * layers * s * 4 * h * h
+    ),
+    Term(
+      "attention's queries and output",
+      "B ((L - 1) S + M + 1) 4 H^2",
+      b * n * 4 * h * h,
+    ),
+    Term(
+      "attention's scores and sums",
+      "B ((L - 1) S + M + 1) 4 S H",
+      b * n * 4 * s * h,
+    ),
+    Term("feed-forward", "B ((L - 1) S + M + 1) 4 H I", b * n * 4 * h * i),
+    Term(
+      "pooler and next sentence", "B 2 (H^2 + 2 H)", b * 2 * (h * h + 2 * h)
+    ),
+    Term("masked words", "B M 2 (H^2 + H V)", b * m * 2 * (h * h + h * v)),
+  ]
+  # Bytes in float32. Activations are counted as in Korthikanti et al. 2022,
+  # section 4.1, but with 4 bytes a value and without dropout masks, which are
+  # drawn again. In prediction, they are needed only until the next layer is
+  # computed.
+  in_encoder = sum(term.value for term in encoder)
+  w = in_encoder + sum(term.value for term in heads)
+  activations = b * (64 * s * h + 8 * a * s * s)
+  inference = [
+    Term("weights", "4 W", 4 * in_encoder),
+    Term("activations of one layer", "B (64 S H + 8 A S^2)", activations),
+  ]
+  training = [
+    Term("weights", "4 W", 4 * w),
+    Term("two moments of Adam", "8 W", 8 * w),
+    Term("gradients", "4 W", 4 * w),
+    Term("activations", "L B (64 S H + 8 A S^2)", layers * activations),
+  ]
+  return {
+    "encoder": encoder,
+    "heads": heads,
+    "forward": forward,
+    "training": training,
+    "inference": inference,
+  }[table]
+
+
+def report(config: BertConfig, batch: BatchSizes) -> Iterator[str]:
+  """Yields lines that explain a model's parameters, operations and memory."""
+  sizes = f"{batch.train_batch_size} x {batch.max_seq_length}"
+  masked = f"{batch.max_predictions_per_seq} masked words each"
+  sums = {}
+  for table, title in {
+    "encoder": "Parameters of the encoder",
+    "heads": "Parameters of the pre-training heads",
+    "forward": f"Operations of a forward pass of {sizes}, {masked}",
+    "training": "Bytes of such a training step",
+    "inference": "Bytes of such a prediction",
+  }.items():
+    rows = terms(table, config, batch)
+    sums[table] = sum(row.value for row in rows)
+    rows.append(Term("sum", "", sums[table]))
+    width = max(len(f"{row.value:,}") for row in rows)
+    yield f"{title}:"
+    for name, formula, value in rows:
+      suffix = f"  ({formula})" if formula else ""
+      yield f"  {value:>{width},}  {name}{suffix}"
+  num_weights = sums["encoder"] + sums["heads"]
+  yield f"Parameters in all: {num_weights:,}"
+  yield f"A training step takes {3 * sums['forward']:.3g} operations."
+  yield (
+    f"Bytes of a checkpoint: {4 * num_weights:,}, with Adam's moments "
+    f"{12 * num_weights:,}"
+  )

@@ -1,1 +1,0 @@
-"""A model's files: finding, reading and writing them."""

@@ -1,1 +1,0 @@
-"""Plots in a common style."""

@@ -1,0 +1,81 @@
+"""Settings of pre-training, without TensorFlow."""
+
+import dataclasses
+from typing import ClassVar
+
+from bert_tf import settings
+from bert_tf.data.pretraining import masking
+from bert_tf.training import config as training_config
+
+RANDOM, NEIGHBOURS = INITIAL_VALUES = ("random", "neighbours")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingConfig(masking.MaskingConfig):
+  """Settings of `run_pretraining.py`.
+
+  Those of masking are for unmasked records, which are masked while they are
+  read; of masked records, max_predictions_per_seq is the number of positions.
+  """
+
+  do_predict: ClassVar[bool] = False
+
+  # Its flag is made by cli/model_flags.py. Without one and without
+  # init_checkpoint, the config in output_dir counts.
+  bert_config_file: str | None = None
+  input_file: str = settings.data(
+    help="The TFRecord files or globs, comma-separated.",
+    original=True,
+    alternatives=("text",),
+  )
+  train: training_config.PretrainingTrainConfig
+  max_seq_length: int = settings.data(
+    128,
+    "The word pieces of a record, as set when the data were created.",
+    minimum=1,
+    original=True,
+    main=True,
+  )
+  do_train: bool = settings.steps(
+    False,
+    "Whether to train.",
+    original=True,
+    main=True,
+  )
+  do_eval: bool = settings.steps(
+    False,
+    "Whether to evaluate, which comes after training.",
+    original=True,
+    main=True,
+  )
+  eval_batch_size: int = settings.evaluation(
+    8,
+    "The number of examples in an evaluation batch.",
+    minimum=1,
+    original=True,
+  )
+  max_eval_steps: int = settings.evaluation(
+    100,
+    "The maximum number of batches in an evaluation.",
+    minimum=1,
+    original=True,
+  )
+  eval_input_file: str | None = settings.evaluation(
+    None,
+    "The TFRecords to evaluate on. Default: input_file.",
+  )
+  # Vocabulary of the records. Required to mask unmasked records; otherwise
+  # optional, to check its size against the config's.
+  vocab_file: str | None = None
+  no_nsp: bool = settings.training(
+    False,
+    "Whether to train without the next-sentence loss.",
+  )
+  initial_values: str = settings.model(
+    RANDOM,
+    "How to begin without a checkpoint. random is the original's way. With "
+    "neighbours, heads of the first layer attend to neighbouring positions, "
+    "and the output bias holds the frequencies of pieces, so that small models "
+    "learn faster.",
+    choices=INITIAL_VALUES,
+  )

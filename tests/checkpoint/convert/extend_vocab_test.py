@@ -1,0 +1,243 @@
+"""Words added to a model: new rows, vocabulary, config, unchanged values."""
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from bert_tf import modeling, tokenization
+from bert_tf.checkpoint import checkpoints, run_info
+from bert_tf.checkpoint.convert import extend_vocab
+from bert_tf.checkpoint.model_folder import ModelFolder
+from tests.support import run_infos
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
+MODEL = GOLDEN / "tiny_perturbed"
+CONFIG = MODEL / "bert_config.json"
+CHECKPOINT = MODEL / "bert_model.ckpt"
+# A model of the same sizes, with the optimizer's slots and the step.
+TRAINED = MODEL / "trajectory_tf215_final" / "model.ckpt-10"
+V, D = 500, 32
+EMBEDDINGS = "bert/embeddings/word_embeddings"
+OUTPUT_BIAS = "cls/predictions/output_bias"
+
+# New words and their pieces in the tiny vocabulary, found by hand.
+PIECES = {
+  "flighty": ("flight", "##y"),
+  "qed": ("q", "##ed"),
+  "σ": ("[UNK]",),
+}
+PIECE_IDS = {"flighty": [457, 107], "qed": [59, 110], "σ": [1]}
+SLOTS = {5: b"[unused0]", 498: b"[unused1]", 499: b"[unused7]"}
+IDS = {
+  "unused": {"flighty": 5, "qed": 498, "σ": 499},
+  "grow": {"flighty": 500, "qed": 501, "σ": 502},
+}
+
+
+@pytest.fixture(scope="module")
+def vocab(tmp_path_factory):
+  """The tiny vocabulary with unused entries and unusual line ends."""
+  lines = (GOLDEN / "tiny" / "vocab.txt").read_bytes().split(b"\n")[:V]
+  for index, slot in SLOTS.items():
+    lines[index] = slot
+  lines[7] += b"\r"
+  lines[9] += b" "
+  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+  path.write_bytes(b"\n".join(lines))  # No newline at the end.
+  return path
+
+
+def extend(vocab, output_dir, texts=tuple(PIECES), method="unused", **settings):
+  values = {
+    "path": str(CHECKPOINT),
+    "bert_config_file": str(CONFIG),
+    "vocab_file": str(vocab),
+    "do_lower_case": True,
+    **settings,
+  }
+  source = ModelFolder.open(**values)
+  return extend_vocab.extend(source, texts, str(output_dir), method)
+
+
+@pytest.fixture(scope="module")
+def extended(vocab, tmp_path_factory):
+  """Extends by a method, once. Returns the extension and its folder."""
+  made = {}
+
+  def run(method):
+    if method not in made:
+      folder = tmp_path_factory.mktemp("extended") / "new" / method
+      extension = extend(vocab, folder, method=method, path=str(TRAINED))
+      made[method] = extension, folder
+    return made[method]
+
+  return run
+
+
+METHODS = pytest.mark.parametrize("method", ["unused", "grow"])
+
+
+@METHODS
+def test_a_new_row_is_the_mean_of_its_old_pieces(extended, method):
+  extension, folder = extended(method)
+  assert dict(extension.ids) == IDS[method]
+  assert dict(extension.pieces) == PIECES
+  size = V if method == "unused" else V + len(PIECES)
+  config = json.loads((folder / "bert_config.json").read_text())
+  assert config == {**json.loads(CONFIG.read_text()), "vocab_size": size}
+  assert extension.vocab_size == size
+  assert extension.num_unused == (0 if method == "unused" else len(SLOTS))
+  old = checkpoints.CheckpointReader(str(TRAINED))
+  new = checkpoints.CheckpointReader(str(folder / "bert_model.ckpt"))
+  for name in (EMBEDDINGS, OUTPUT_BIAS):
+    before, after = old.get(name), new.get(name)
+    assert after.dtype == np.float32
+    for word, pieces in PIECE_IDS.items():
+      mean = sum(before[i].astype(np.float64) for i in pieces) / len(pieces)
+      # Rounded once, from float64.
+      np.testing.assert_array_equal(
+        after[IDS[method][word]], mean.astype(np.float32)
+      )
+
+
+@METHODS
+def test_all_other_values_are_the_same_to_the_bit(extended, method):
+  _, folder = extended(method)
+  old = checkpoints.CheckpointReader(str(TRAINED))
+  new = checkpoints.CheckpointReader(str(folder / "bert_model.ckpt"))
+  # A released checkpoint of these sizes has no slots and no step.
+  released = checkpoints.CheckpointReader(str(CHECKPOINT))
+  assert set(new.shapes) == set(released.shapes)
+  size = V if method == "unused" else V + len(PIECES)
+  assert new.shapes[EMBEDDINGS] == (size, D)
+  assert new.shapes[OUTPUT_BIAS] == (size,)
+  old_ids = [i for i in range(V) if i not in IDS[method].values()]
+  for name in new.shapes:
+    before, after = old.get(name), new.get(name)
+    if name in (EMBEDDINGS, OUTPUT_BIAS):
+      before, after = before[old_ids], after[old_ids]
+    assert before.tobytes() == after.tobytes(), name
+
+
+@METHODS
+def test_the_vocabulary_has_the_words_and_its_other_lines(
+  extended, vocab, method
+):
+  _, folder = extended(method)
+  lines = vocab.read_bytes().split(b"\n")
+  new_lines = (folder / "vocab.txt").read_bytes().split(b"\n")
+  assert new_lines.pop() == b""
+  ids = IDS[method]
+  assert len(new_lines) == max(V, *(i + 1 for i in ids.values()))
+  for index, line in enumerate(lines):
+    if index not in ids.values():
+      assert new_lines[index] == line
+  for word, index in ids.items():
+    assert new_lines[index] == word.encode()
+
+
+def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
+  start = tmp_path / "run"
+  start.mkdir()
+  reader = checkpoints.CheckpointReader(str(CHECKPOINT))
+  path = str(start / "model.ckpt-1")
+  checkpoints.write(path, {n: reader.get(n) for n in reader.shapes})
+  run = run_infos.make(
+    task="pretraining", do_lower_case=False, max_seq_length=9
+  )
+  config = modeling.BertConfig.from_json_file(str(CONFIG))
+  scored = dataclasses.replace(run, scores={"loss": 2.0})
+  run_infos.write(str(start), scored, config, str(vocab))
+  folder = tmp_path / "out"
+  start_flags = {"path": path}
+  extension = extend(vocab, folder, ["Qed"], do_lower_case=None, **start_flags)
+  assert run_info.read_run(str(folder)) == run
+  tokens = tokenization.load_vocab(str(folder / "vocab.txt"))
+  assert tokens["Qed"] == extension.ids["Qed"]
+  # A flag counts more.
+  with pytest.raises(ValueError, match="'Qed' .* read as 'qed'"):
+    extend(vocab, tmp_path / "b", ["Qed"], do_lower_case=True, **start_flags)
+
+
+@pytest.mark.parametrize(
+  ("word", "expected"),
+  [
+    ("well-known", "'well - known'"),
+    ("新冠", "'新 冠'"),
+    ("café", "'cafe'"),
+    ("##ly2", "'# # ly2'"),
+    ("x" * 201, "200 characters"),
+  ],
+)
+def test_a_word_that_would_not_stay_whole_is_named(
+  vocab, tmp_path, word, expected
+):
+  with pytest.raises(ValueError) as error:
+    extend(vocab, tmp_path / "out", ["qed", word])
+  assert repr(word) in str(error.value) and expected in str(error.value)
+  assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_in_use_is_not_written_to(vocab, tmp_path):
+  (tmp_path / "mine").write_text("kept")
+  with pytest.raises(ValueError, match="output_dir"):
+    extend(vocab, tmp_path)
+  with pytest.raises(ValueError, match="output_dir"):
+    extend(vocab, tmp_path / "mine")
+  assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+def test_config_vocabulary_and_checkpoint_must_be_of_one_model(vocab, tmp_path):
+  config = json.loads(CONFIG.read_text())
+  other = tmp_path / "config.json"
+  other.write_text(json.dumps({**config, "hidden_size": 64}))
+  with pytest.raises(ValueError, match=r"of \(500, 32\), .*\(500, 64\)"):
+    extend(vocab, tmp_path / "out", bert_config_file=str(other))
+  other.write_text(json.dumps({**config, "vocab_size": 499}))
+  with pytest.raises(ValueError, match="500 .*vocab_size"):
+    extend(vocab, tmp_path / "out", bert_config_file=str(other))
+  path = str(tmp_path / "head.ckpt")
+  checkpoints.write(path, {OUTPUT_BIAS: np.zeros(V, np.float32)})
+  with pytest.raises(
+    ValueError, match="head.ckpt .* has no bert/embeddings/word"
+  ):
+    extend(vocab, tmp_path / "out", path=path)
+  with pytest.raises(ValueError, match="was trained on cased text"):
+    cased = "cased_L-12_H-768_A-12/bert_model.ckpt"
+    extend(vocab, tmp_path / "out", path=cased)
+  assert not (tmp_path / "out").exists()
+
+
+def test_the_script_writes_a_model_and_prints_a_summary(
+  vocab, tmp_path, run_script
+):
+  (tmp_path / "words.txt").write_text("flighty\nthe\nqed\n", encoding="utf-8")
+  result = run_script(
+    "extend-vocab",
+    f"--bert_config_file={CONFIG}",
+    f"--vocab_file={vocab}",
+    f"--init_checkpoint={TRAINED}",
+    "--do_lower_case",
+    "--words_file=words.txt",
+    "--output_dir=out",
+    "--method=grow",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  assert result.stdout.splitlines() == [
+    "out: 2 words added by grow, 502 word pieces, 3 [unused] slots left",
+    "  500  flighty  was flight ##y",
+    "  501  qed  was q ##ed",
+    "Already in the vocabulary, so skipped: the",
+  ]
+  out = tmp_path / "out"
+  tokenizer = tokenization.FullTokenizer(str(out / "vocab.txt"))
+  assert tokenizer.tokenize_to_ids("flighty qed") == [500, 501]
+  model = modeling.BertModel(
+    modeling.BertConfig.from_json_file(str(out / "bert_config.json"))
+  )
+  path = str(out / "bert_model.ckpt")
+  assert checkpoints.init_from_checkpoint(model, path) == []

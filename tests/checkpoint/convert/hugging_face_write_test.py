@@ -1,0 +1,173 @@
+"""Folders for transformers: what they hold, and what transformers makes of it.
+
+Comparisons with transformers itself need transformers and torch, which the
+project does not install: `pip install transformers torch`.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from bert_tf import modeling
+from bert_tf.checkpoint.convert import convert
+from bert_tf.checkpoint.model_folder import ModelFolder
+from tests.support import interop_models
+
+CLASSES = {
+  "encoder": "BertModel",
+  "pretraining": "BertForPreTraining",
+  "span": "BertForQuestionAnswering",
+  "classifier": "BertForSequenceClassification",
+  "token": "BertForTokenClassification",
+  "choice": "BertForMultipleChoice",
+}
+
+
+@pytest.fixture
+def transformers():
+  """The module transformers; skips the test if it is not installed."""
+  pytest.importorskip("torch", reason="torch is not installed")
+  return pytest.importorskip(
+    "transformers", reason="transformers is not installed"
+  )
+
+
+def to_hf(tmp_path, kind, config=interop_models.CONFIG):
+  """Returns the converted folder, our model and the conversion's summary."""
+  prefix, model = interop_models.write_original(tmp_path / "in", kind, config)
+  folder = tmp_path / "hf"
+  written = convert.convert(
+    ModelFolder.open(prefix), "original", str(folder), "hf"
+  )
+  return folder, model, written
+
+
+def read_json(path):
+  return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_from_pretrained_finds_all_its_files(tmp_path, kind):
+  folder, _, _ = to_hf(tmp_path, kind)
+  assert {path.name for path in folder.iterdir()} == {
+    "bert_config.json",
+    "config.json",
+    "model.safetensors",
+    "run.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    *(["label_map.json"] if kind in interop_models.LABEL_MAPS else []),
+  }
+  assert (folder / "vocab.txt").read_text() == interop_models.VOCAB
+  config = read_json(folder / "config.json")
+  assert config["architectures"] == [CLASSES[kind]]
+  assert config["model_type"] == "bert"
+  assert config["hidden_act"] == "gelu_new"
+  assert config["layer_norm_eps"] == 1e-12
+  assert config["pad_token_id"] == 0
+  # Other users may read the file.
+  assert (folder / "model.safetensors").stat().st_mode & 0o044
+
+
+def test_labels_come_from_the_label_map(tmp_path):
+  folder, _, _ = to_hf(tmp_path, "classifier")
+  config = read_json(folder / "config.json")
+  assert config["id2label"] == {"0": "good", "1": "bad", "2": "schön"}
+  assert config["label2id"] == {"good": 0, "bad": 1, "schön": 2}
+  assert config["problem_type"] == "multi_label_classification"
+  assert config["classifier_dropout"] == 0.1
+
+
+@pytest.mark.parametrize(
+  ("act", "there"),
+  [
+    ("gelu", "gelu_new"),
+    ("gelu_erf", "gelu"),
+    ("relu", "relu"),
+    ("", "linear"),
+  ],
+)
+def test_the_tanh_gelu_has_hugging_faces_name(tmp_path, act, there):
+  config = modeling.BertConfig.from_dict(
+    {**interop_models.CONFIG.to_dict(), "hidden_act": act}
+  )
+  folder, _, _ = to_hf(tmp_path, "encoder", config=config)
+  assert read_json(folder / "config.json")["hidden_act"] == there
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "added_tokens.json"])
+def test_a_folder_with_foreign_files_is_not_changed(tmp_path, name):
+  folder = tmp_path / "hf"
+  folder.mkdir()
+  # transformers would take its words before those of vocab.txt.
+  (folder / name).write_text("{}")
+  with pytest.raises(ValueError, match=name):
+    to_hf(tmp_path, "encoder")
+  assert [path.name for path in folder.iterdir()] == [name]
+
+
+def test_the_same_model_is_written_again(tmp_path):
+  folder, _, _ = to_hf(tmp_path, "encoder")
+  weights = (folder / "model.safetensors").read_bytes()
+  (folder / "model.safetensors").write_bytes(weights[:100])
+  # A killed process leaves its hidden folders.
+  (folder / ".model.safetensors.tmp-bert_tf-1").mkdir()
+  to_hf(tmp_path, "encoder")
+  assert not list(folder.glob(".*"))
+  assert (folder / "model.safetensors").read_bytes() == weights
+  with pytest.raises(ValueError, match="config.json .*`output_checkpoint`"):
+    to_hf(tmp_path, "pretraining")
+
+
+def their_inputs(kind):
+  """Returns the two texts as inputs of transformers' models."""
+  import torch
+
+  inputs = {
+    "input_ids": interop_models.IDS,
+    "attention_mask": interop_models.MASK,
+    "token_type_ids": interop_models.SEGMENTS,
+  }
+  if kind == "choice":
+    inputs = {name: value[None] for name, value in inputs.items()}
+  return {n: torch.tensor(v.astype(np.int64)) for n, v in inputs.items()}
+
+
+def their_outputs(model, kind):
+  """Computes a transformers model's outputs, under our names."""
+  import torch
+
+  with torch.no_grad():
+    output = model.eval()(**their_inputs(kind))
+  if kind == "pretraining":
+    rows = np.arange(2)[:, None]
+    logits = output.prediction_logits.numpy()
+    return {
+      "masked_lm_logits": logits[rows, interop_models.POSITIONS],
+      "next_sentence_logits": output.seq_relationship_logits.numpy(),
+    }
+  names = {
+    "encoder": {
+      "sequence_output": "last_hidden_state",
+      "pooled_output": "pooler_output",
+    },
+    "span": {"start_logits": "start_logits", "end_logits": "end_logits"},
+  }.get(kind, {"logits": "logits"})
+  return {ours: output[theirs].numpy() for ours, theirs in names.items()}
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_transformers_computes_the_same_outputs(tmp_path, transformers, kind):
+  folder, model, _ = to_hf(tmp_path, kind)
+  name = read_json(folder / "config.json")["architectures"][0]
+  theirs, loading = getattr(transformers, name).from_pretrained(
+    folder, output_loading_info=True
+  )
+  assert not loading["missing_keys"]
+  assert not loading["mismatched_keys"]
+  assert {k.split(".")[1] for k in loading["unexpected_keys"]} <= {"pooler"}
+  interop_models.assert_close(
+    their_outputs(theirs, kind), interop_models.outputs(model, kind)
+  )

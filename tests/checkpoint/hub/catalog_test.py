@@ -1,0 +1,66 @@
+"""The table of models and data sets: addresses, sizes and files."""
+
+import re
+
+import pytest
+
+from bert_tf.checkpoint.hub import catalog
+from bert_tf.model import model_size
+from bert_tf.tasks.classification import glue
+from bert_tf.tasks.swag import layouts as swag
+from tests.support import checkout, released_sizes
+
+
+def test_the_33_checkpoints_of_the_release_and_the_data_are_known():
+  assert len(catalog.MODELS) == 33
+  data = {source.name for source in catalog.ALL if not source.is_model}
+  assert data == {
+    *("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI"),
+    *("AX", "SQuAD-1.1", "SQuAD-2.0", "XNLI", "SWAG"),
+  }
+  assert len({s.name.lower() for s in catalog.ALL}) == len(catalog.ALL)
+
+
+def test_the_links_of_models_are_those_of_the_documentation():
+  text = (checkout.ROOT / "docs" / "models.md").read_text()
+  links = re.findall(r"\((https://\S+/bert_models/\S+\.zip)\)", text)
+  links = [link for link in links if "all_bert_models" not in link]
+  assert sorted(links) == sorted(s.links[0].url for s in catalog.MODELS)
+
+
+def test_hashes_are_sha256_and_all_data_have_one():
+  for source in catalog.ALL:
+    hashes = [link.sha256 for link in source.links]
+    if source.is_model:
+      hashes = [source.file_sha256] * bool(source.file_sha256)
+    assert all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in hashes)
+
+
+@pytest.mark.parametrize("source", catalog.MODELS[::4], ids=lambda s: s.name)
+def test_the_size_of_a_checkpoint_follows_from_its_name(source):
+  vocab_sizes = {"cased": 28996, "multi": 119547, "chinese": 21128}
+  vocab_sizes |= {"multilingual": 105879, "wwm": 30522}
+  vocab_sizes["wwm_cased"] = 28996
+  kind = re.match(r"wwm_cased|[a-z]+", source.name)[0]
+  num_layers, width = re.search(r"_L-(\d+)_H-(\d+)_", source.name).groups()
+  config = released_sizes.make_config(
+    int(num_layers), int(width), vocab_sizes.get(kind, 30522)
+  )
+  terms = (
+    *model_size.terms("encoder", config),
+    *model_size.terms("heads", config),
+  )
+  size = 4 * sum(term.value for term in terms)
+  assert source.num_bytes == pytest.approx(size, rel=0.02)
+
+
+def test_data_have_the_files_that_the_tasks_read():
+  for source in catalog.ALL:
+    if source.is_model or source.name.startswith("SQuAD"):
+      continue
+    needed = set(swag.SWAG.files.values())
+    if source.name != "SWAG":
+      layout = glue.get_task(source.name, xnli_language="en")
+      needed = {split.files[0] for split in layout.splits.values()}
+    needed.discard("test_matched.tsv")  # Only needed to submit to GLUE.
+    assert needed <= {*source.files}, source.name

@@ -1,0 +1,436 @@
+"""Models are opened from every kind of folder, and written to one."""
+
+import collections
+import json
+import shutil
+import types
+
+import keras
+import numpy as np
+import pytest
+
+import bert_tf
+from bert_tf import modeling
+from bert_tf.checkpoint import checkpoints, weights
+from bert_tf.checkpoint.convert import convert, pretrained
+from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.export import config as export_config
+from bert_tf.export import export
+from bert_tf.files import paths
+from bert_tf.model import heads
+from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import task as classification
+from bert_tf.training import config as training_config
+from tests.support import interop_models, run_infos, tiny_models
+
+LABELS = ("bad", "good", "so so")
+RUN = run_infos.make(
+  task="classification",
+  do_lower_case=True,
+  max_seq_length=24,
+  long_text="truncate",
+  task_name="jsonl",
+  problem_type="classification",
+  labels=LABELS,
+  is_pair=False,
+)
+TEXTS = ["the best of all", "a"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+  """The same classifier in every kind of folder, by kind."""
+  root = tmp_path_factory.mktemp("models")
+  run = tiny_models.write_classifier(root / "run")
+  run_infos.write(str(run), RUN, tiny_models.CONFIG, str(run / "vocab.txt"))
+  source = ModelFolder.open(str(run))
+  convert.convert(source, "original", str(root / "hf"), "hf")
+  for name in ("run.json", "label_map.json", "bert_config.json"):
+    (root / "hf" / name).unlink()
+  slim = str(root / "released" / "bert_model.ckpt")
+  convert.convert(source, "original", slim, "original")
+  (root / "released" / "run.json").unlink()
+  config = export_config.ExportConfig(
+    init_checkpoint=str(run), export_dir=str(root / "versions" / "3")
+  )
+  export.run(config)
+  (root / "versions" / "2").mkdir()
+  return {
+    "run": run,
+    "released": root / "released",
+    "hf": root / "hf",
+    "safetensors": root / "hf" / "model.safetensors",
+    "prefix": root / "released" / "bert_model.ckpt",
+    "saved_model": root / "versions" / "3",
+    "versions": root / "versions",
+  }
+
+
+KINDS = (
+  *("run", "released", "hf", "safetensors"),
+  *("prefix", "saved_model", "versions"),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_folder_brings_weights_labels_and_case(folders, kind):
+  opened = ModelFolder.open(str(folders[kind]))
+  assert opened.saved.task == "classification"
+  assert opened.saved.labels.labels == LABELS
+  assert opened.saved.settings.do_lower_case in (True, None)
+  assert opened.vocab_file and paths.exists(opened.vocab_file)
+  expected = bert_tf.ClassifierModel.from_pretrained(folders["run"])
+  model = bert_tf.ClassifierModel.from_pretrained(folders[kind])
+  for variable, other in zip(model.weights, expected.weights, strict=True):
+    assert variable.path == other.path
+    np.testing.assert_array_equal(variable.numpy(), other.numpy())
+
+
+def test_every_folder_predicts_the_same(folders):
+  kinds = ("run", "released", "hf", "versions")
+  predictions = [bert_tf.load(folders[kind]).predict(TEXTS) for kind in kinds]
+  assert {row["label"] for row in predictions[0]} <= set(LABELS)
+  for answers in predictions[1:]:
+    for row, expected in zip(answers, predictions[0], strict=True):
+      assert row["label"] == expected["label"]
+      # The SavedModel is compiled differently.
+      assert row["probabilities"] == pytest.approx(
+        expected["probabilities"], abs=1e-6
+      )
+
+
+def test_slimming_takes_the_files_beside_the_weights(folders, tmp_path):
+  target = str(tmp_path / "out" / "bert_model.ckpt")
+  slimmed = convert.slim(str(folders["versions"]), target)
+  assert slimmed == [str(folders["saved_model"])]
+  for name in ("bert_config.json", "vocab.txt", "label_map.json", "run.json"):
+    content = (tmp_path / "out" / name).read_bytes()
+    assert content == (folders["saved_model"] / name).read_bytes()
+
+
+def test_the_hash_of_weights_depends_on_their_values(folders, tmp_path):
+  model = modeling.BertModel(tiny_models.CONFIG)
+  other = tiny_models.write_run(tmp_path / "other", model)
+  paths = [other, *(folders[k] for k in ("run", "safetensors", "saved_model"))]
+  hashes = [weights.hash_weights(str(path)) for path in paths]
+  assert hashes == [weights.hash_weights(str(path)) for path in paths]
+  assert hashes[0] not in hashes[1:]
+
+
+def test_the_encoder_comes_without_the_head(folders, tmp_path):
+  model = bert_tf.BertModel.from_pretrained(folders["hf"])
+  expected = bert_tf.ClassifierModel.from_pretrained(folders["run"]).bert
+  output, wanted = (m({"input_ids": [[1, 2, 3]]}) for m in (model, expected))
+  np.testing.assert_array_equal(output.pooled_output, wanted.pooled_output)
+  source = tiny_models.write_run(tmp_path / "bert", model)
+  extractor = bert_tf.load(source)
+  assert isinstance(extractor, bert_tf.FeatureExtractor)
+  assert len(extractor.encode(["the", "of"])) == 2
+
+
+def test_a_missing_head_is_reported_once(folders, caplog):
+  model = bert_tf.SpanModel.from_pretrained(folders["released"])
+  warnings = [
+    r.getMessage() for r in caplog.records if r.levelname == "WARNING"
+  ]
+  assert len(warnings) == 1
+  assert all(name in warnings[0] for name in heads.SPAN.shapes)
+  assert np.std(model.cls.squad.output_weights.numpy()) > 0
+
+
+def test_a_head_of_another_task_or_size_is_refused(folders, tmp_path):
+  with pytest.raises(ValueError, match="of another task: classification"):
+    bert_tf.TokenModel.from_pretrained(folders["hf"])
+  with pytest.raises(ValueError, match="3 labels, not 2.*`encoder_only`"):
+    bert_tf.ClassifierModel.from_pretrained(folders["hf"], num_labels=2)
+  for number, kind in ((2, bert_tf.ClassifierModel), (3, bert_tf.TokenModel)):
+    model = kind.from_pretrained(folders["hf"], number, encoder_only=True)
+    assert model.output_bias.shape == (number,)
+    kind.save_pretrained(model, tmp_path / model.task, max_seq_length=9)
+    opened = ModelFolder.open(str(tmp_path / model.task))
+    names = tuple(f"LABEL_{i}" for i in range(number))
+    assert (opened.saved.task, opened.saved.labels.labels) == (
+      model.task,
+      names,
+    )
+    settings = opened.saved.settings
+    assert (settings.max_seq_length, settings.do_lower_case) == (9, True)
+  encoder = modeling.BertModel(tiny_models.CONFIG)
+  folder = tiny_models.write_run(tmp_path / "bert", encoder)
+  with pytest.raises(ValueError, match="set `num_labels`"):
+    bert_tf.ClassifierModel.from_pretrained(folder)
+  model = bert_tf.ClassifierModel.from_pretrained(folder, num_labels=5)
+  assert model.output_bias.shape == (5,)
+
+
+def test_a_model_of_keras_is_written_as_a_folder(folders, tmp_path):
+  expected = bert_tf.load(folders["run"]).predict(TEXTS)
+  model = bert_tf.ClassifierModel.from_pretrained(folders["run"])
+  for _ in range(2):  # An earlier save may be replaced.
+    model.save_pretrained(tmp_path / "new")
+  opened = ModelFolder.open(str(tmp_path / "new"))
+  assert opened.saved == RUN
+  assert bert_tf.load(tmp_path / "new").predict(TEXTS) == expected
+  convert.convert(
+    ModelFolder.open(str(tmp_path / "new")),
+    *("original", str(tmp_path / "hf"), "hf"),
+  )
+  read = bert_tf.ClassifierModel.from_pretrained(tmp_path / "hf")
+  np.testing.assert_array_equal(read.output_weights, model.output_weights)
+  model.save(tmp_path / "model.keras")
+  with pytest.raises(ValueError, match="save_pretrained"):
+    bert_tf.load(tmp_path / "model.keras")
+  # What Keras read knows neither labels nor vocabulary.
+  read = keras.models.load_model(tmp_path / "model.keras")
+  vocab_file = str(folders["run"] / "vocab.txt")
+  read.save_pretrained(tmp_path / "again", vocab_file, labels=LABELS)
+  answers = bert_tf.load(tmp_path / "again").predict(TEXTS)
+  assert [a["label"] for a in answers] == [a["label"] for a in expected]
+  with pytest.raises(ValueError, match="2 labels do not fit 3 outputs"):
+    model.save_pretrained(tmp_path / "other", labels=["a", "b"])
+  with pytest.raises(ValueError, match="other files.*checkpoint"):
+    model.save_pretrained(folders["run"])
+
+
+@pytest.mark.parametrize("kind", ["hf", "released"])
+def test_a_remote_folder_is_a_model(folders, kind):
+  remote = f"ram://model_folder_test/{kind}"
+  paths.make_folder(remote)
+  for path in folders[kind].iterdir():
+    paths.copy(str(path), f"{remote}/{path.name}")
+  model = bert_tf.ClassifierModel.from_pretrained(remote)
+  expected = bert_tf.ClassifierModel.from_pretrained(folders[kind])
+  np.testing.assert_array_equal(model.output_weights, expected.output_weights)
+
+
+@pytest.mark.parametrize("kind", interop_models.KINDS)
+def test_hugging_faces_models_are_read_without_conversion(tmp_path, kind):
+  prefix, model = interop_models.write_original(tmp_path / "in", kind)
+  target = str(tmp_path / "hf")
+  convert.convert(ModelFolder.open(prefix), "original", target, "hf")
+  (tmp_path / "hf" / "run.json").unlink()
+  read_model = type(model).from_pretrained(target)
+  interop_models.assert_close(
+    interop_models.outputs(read_model, kind),
+    interop_models.outputs(model, kind),
+    atol=0,
+  )
+
+
+def write_two(folder, folders):
+  shutil.copytree(folders["released"], folder)
+  shutil.copy(folders["safetensors"], folder)
+
+
+def write_config_of_hugging_face(folder, folders):
+  shutil.copytree(folders["released"], folder)
+  (folder / "bert_config.json").unlink()
+  shutil.copy(folders["hf"] / "config.json", folder)
+
+
+def write_renamed_config(folder, folders):
+  shutil.copytree(folders["released"], folder)
+  shutil.copy(folders["hf"] / "config.json", folder / "bert_config.json")
+
+
+def write_other_architecture(folder, folders):
+  shutil.copytree(folders["hf"], folder)
+  config = json.loads((folder / "config.json").read_text())
+  config["model_type"] = "distilbert"
+  (folder / "config.json").write_text(json.dumps(config))
+
+
+def write_other_tensors(folder, folders):
+  shutil.copytree(folders["hf"], folder)
+  safetensors_numpy = pytest.importorskip("safetensors.numpy")
+  tensors = {"wte.weight": np.zeros((3, 3), np.float32)}
+  safetensors_numpy.save_file(tensors, folder / "model.safetensors")
+
+
+def test_scores_belong_only_to_the_newest_checkpoint(folders, tmp_path):
+  reader = checkpoints.CheckpointReader(str(folders["run"]))
+  tensors = {name: reader.get(name) for name in reader.shapes}
+  for step in (1, 2):
+    checkpoints.write(str(tmp_path / f"model.ckpt-{step}"), tensors)
+  (tmp_path / "checkpoint").write_text(
+    'model_checkpoint_path: "model.ckpt-2"\n'
+    'all_model_checkpoint_paths: "model.ckpt-1"\n'
+    'all_model_checkpoint_paths: "model.ckpt-2"\n'
+  )
+  run = run_infos.make(task="encoder", scores={"f1": 0.5})
+  vocab_file = str(folders["run"] / "vocab.txt")
+  run_infos.write(str(tmp_path), run, tiny_models.CONFIG, vocab_file)
+  for path in (tmp_path, tmp_path / "model.ckpt-2"):
+    assert ModelFolder.open(str(path)).saved.scores == {"f1": 0.5}
+  assert ModelFolder.open(str(tmp_path / "model.ckpt-1")).saved.scores == {}
+
+
+def write_longer_vocabulary(folder, folders):
+  shutil.copytree(folders["hf"], folder)
+  with (folder / "vocab.txt").open("a") as writer:
+    writer.write("one more\n")
+
+
+def write_weights_of_keras(folder, _):
+  folder.mkdir()
+  (folder / "m.weights.h5").write_bytes(b"")
+
+
+BAD = {
+  "an empty folder": (lambda f, _: f.mkdir(), "there is nothing"),
+  "weights of Keras": (
+    write_weights_of_keras,
+    "folder/m.weights.h5 with `bert-tf convert`",
+  ),
+  "two models": (write_two, "several models: .*bert_model.ckpt, .*safetensors"),
+  "a text": (lambda f, _: f.write_bytes(b"PK"), "is not a model"),
+  "a zip": (lambda f, _: f.write_bytes(b"PK\x03\x04"), "a zip archive"),
+  "a config of Hugging Face": (
+    write_config_of_hugging_face,
+    "config.json is Hugging Face.* bert_config.json",
+  ),
+  "the same under the original's name": (
+    write_renamed_config,
+    "bert_config.json is Hugging Face",
+  ),
+  "another architecture": (
+    write_other_architecture,
+    "model_type is 'distilbert'",
+  ),
+  "tensors of another architecture": (
+    write_other_tensors,
+    "one BERT.* wte.weight",
+  ),
+  "a vocabulary of another size": (
+    write_longer_vocabulary,
+    "501 word pieces, but vocab_size .* 500",
+  ),
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_an_unreadable_model_is_named(folders, tmp_path, fault):
+  write, expected = BAD[fault]
+  write(tmp_path / "folder", folders)
+  with pytest.raises(ValueError, match=expected):
+    bert_tf.load(tmp_path / "folder")
+
+
+def test_weights_of_another_format_name_the_converter(tmp_path):
+  golden = tiny_models.TINY.parent / "model_garden"
+  interop_models.write_beside(tmp_path / "model", "classifier")
+  for path in golden.glob("classifier.*"):
+    shutil.copy(path, tmp_path / "model")
+  for name in ("model", "bert.weights.h5"):
+    (tmp_path / "bert.weights.h5").write_bytes(b"")
+    shutil.copy(tmp_path / "model" / "bert_config.json", tmp_path)
+    with pytest.raises(ValueError, match=f"{name}.*`bert-tf convert`"):
+      bert_tf.load(tmp_path / name)
+
+
+def test_a_given_config_wins_and_another_vocabulary_is_refused(
+  folders, tmp_path
+):
+  vocab = (folders["released"] / "vocab.txt").read_text().splitlines()
+  other = tmp_path / "other.txt"
+  other.write_text("\n".join([*vocab[:-1], "other"]) + "\n")
+  config = tmp_path / "other.json"
+  config.write_text(json.dumps({"vocab_size": 500, "hidden_size": 32}))
+  opened = ModelFolder.open(
+    str(folders["released"]), bert_config_file=str(config)
+  )
+  assert opened.config.hidden_size == 32
+  with pytest.raises(
+    ValueError, match=r"vocab_file .*other.* contradicts .*released"
+  ):
+    ModelFolder.open(str(folders["released"]), vocab_file=str(other))
+  # With the prefix, the file beside the checkpoint is only a default.
+  opened = ModelFolder.open(str(folders["prefix"]), vocab_file=str(other))
+  assert opened.vocab_file == str(other)
+
+
+def of_variables(*names, **changes):
+  """Returns a model whose checkpoint has these variables."""
+  names = ["bert/embeddings/word_embeddings", *names]
+  reader = types.SimpleNamespace(shapes=dict.fromkeys(names))
+  config = tiny_models.CONFIG
+  return ModelFolder(config, "c.json", weights="m", reader=reader, **changes)
+
+
+def test_only_a_whole_head_gives_the_task():
+  assert of_variables("cls/predictions/output_bias").task_name == "encoder"
+  assert of_variables(*heads.TEXT_LABELS.shapes).task_name == "classification"
+  for saved, task in (("ner", "ner"), ("swag", "classification")):
+    saved = run_infos.make(saved)
+    model = of_variables(*heads.WORD_LABELS.shapes, saved=saved)
+    assert model.task_name == task
+
+
+def test_heads_of_several_tasks_need_a_choice():
+  names = ["choice_weights", *heads.SPAN.shapes]
+  with pytest.raises(ValueError, match="squad, swag.*`task`"):
+    _ = of_variables(*names).task_name
+  assert of_variables(*names, task="swag").task_name == "swag"
+  with pytest.raises(ValueError, match="no head for ner: .*squad and swag"):
+    _ = of_variables(*names, task="ner").task_name
+
+
+def test_a_setting_that_the_task_lacks_is_refused(folders):
+  opened = ModelFolder.open(str(folders["run"]), doc_stride=9)
+  with pytest.raises(ValueError, match="doc_stride 9 .*classification"):
+    _ = opened.settings
+  with pytest.raises(ValueError, match="top_k 3 .*classification"):
+    bert_tf.Predictor(str(folders["saved_model"]), top_k=3)
+
+
+def test_a_task_that_is_not_registered_opens_but_is_not_loaded(
+  folders, tmp_path
+):
+  folder = shutil.copytree(folders["run"], tmp_path / "run")
+  run = json.loads((folder / "run.json").read_text())
+  (folder / "run.json").write_text(json.dumps({**run, "task": "sudoku"}))
+  opened = ModelFolder.open(str(folder))
+  assert opened.task_name == "sudoku"
+  assert opened.heads == (heads.TEXT_LABELS,)
+  assert opened.labels.labels == LABELS
+  converted = pretrained.read(opened).run
+  assert (converted.task, converted.labels) == ("sudoku", opened.labels)
+  with pytest.raises(ValueError, match="sudoku"):
+    bert_tf.load(folder)
+
+
+def test_a_training_reads_each_file_of_its_model_once(
+  folders, tmp_path, monkeypatch
+):
+  counts = collections.Counter()
+  read, init = paths.read_bytes, checkpoints.CheckpointReader.__init__
+
+  def count_and_read(path):
+    counts[path.rpartition("/")[2]] += path.startswith(str(folders["run"]))
+    return read(path)
+
+  def count_and_init(self, path):
+    init(self, path)
+    counts["index"] += path.startswith(str(folders["run"]))
+
+  monkeypatch.setattr(paths, "read_bytes", count_and_read)
+  monkeypatch.setattr(checkpoints.CheckpointReader, "__init__", count_and_init)
+  (tmp_path / "train.csv").write_text("text,label\nthe of,good\nin,bad\n")
+  classification.run(
+    classification_config.ClassificationConfig(
+      task_name="csv",
+      data_dir=str(tmp_path),
+      do_train=True,
+      train=training_config.FineTuningTrainConfig(
+        output_dir=str(tmp_path / "out"),
+        init_checkpoint=str(folders["run"]),
+        train_batch_size=2,
+        use_xla=False,
+      ),
+    )
+  )
+  # The training itself opens the checkpoint once more.
+  assert counts == {
+    **{"bert_config.json": 1, "run.json": 1, "vocab.txt": 1},
+    "index": 2,
+  }

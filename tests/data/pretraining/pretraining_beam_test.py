@@ -1,0 +1,137 @@
+import importlib.util
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+
+from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.data.pretraining import pretraining_beam, pretraining_shards
+
+ROOT = pathlib.Path(__file__).parents[3]
+VOCAB = ROOT / "tests" / "golden" / "pretraining" / "vocab.txt"
+SCRIPT = ROOT / "run_scripts" / "create_pretraining_data.py"
+
+needs_beam = pytest.mark.skipif(
+  importlib.util.find_spec("apache_beam") is None,
+  reason="apache-beam is not there: pip install -e '.[test]'",
+)
+
+
+@pytest.fixture
+def text(tmp_path):
+  """Twelve documents of words of the hand-made vocabulary."""
+  rng = random.Random(5)
+  words = "a the on sea fish light boat storm night wind wave old".split()
+  path = tmp_path / "text.txt"
+  documents = [
+    [" ".join(rng.choices(words, k=8)) + "." for _ in range(10)]
+    for _ in range(12)
+  ]
+  path.write_text("\n\n".join(map("\n".join, documents)))
+  return str(path)
+
+
+@pytest.fixture
+def config():
+  return PretrainingDataConfig(
+    vocab_file=str(VOCAB), max_seq_length=32, dupe_factor=2
+  )
+
+
+def contents(folder):
+  """Returns the bytes of all files of a folder by name, hidden ones too."""
+  return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def start(*flags):
+  """Starts the script in a process group of its own."""
+  return subprocess.Popen(
+    [sys.executable, str(SCRIPT), *flags],
+    stderr=subprocess.PIPE,
+    text=True,
+    start_new_session=True,
+    # Beam's workers must find bert_tf even if it is not installed.
+    env={**os.environ, "PYTHONPATH": str(ROOT)},
+  )
+
+
+def create(config, text, output, num_shards=3, runner="DirectRunner"):
+  build = pretraining_beam.builder(output, runner)
+  pretraining_shards.create(config, [text], output, num_shards, build=build)
+
+
+def make_flags(text, output_file):
+  return [
+    f"--input_file={text}",
+    f"--output_file={output_file}",
+    f"--vocab_file={VOCAB}",
+    "--num_shards=3",
+  ]
+
+
+@needs_beam
+def test_several_processes_write_the_files_that_num_workers_writes(
+  text, config, tmp_path
+):
+  process = start(
+    *make_flags(text, tmp_path / "beam" / "data"),
+    "--max_seq_length=32",
+    "--dupe_factor=2",
+    "--runner=DirectRunner",
+    "--verbosity=1",  # Shows the log of the workers.
+    "--pipeline_options=--direct_running_mode=multi_processing "
+    "--direct_num_workers=2",
+  )
+  summary = pretraining_shards.create(
+    config, [text], str(tmp_path / "local" / "data"), 3
+  )
+  error = process.communicate(timeout=1800)[1]
+  assert process.returncode == 0, error
+  assert contents(tmp_path / "beam") == contents(tmp_path / "local")
+  assert re.search(rf"instances +{summary.counts.num_instances}\n", error)
+  # Each worker logs its exit, so the script did not do the work itself.
+  assert error.count("INFO:__main__:Python sdk harness exiting") == 2
+
+
+@needs_beam
+def test_the_error_of_a_shard_is_one_line(config, tmp_path):
+  text = tmp_path / "text.txt"
+  text.write_text("\x01\n" * 9 + "\nthe old boat.\n\nthe sea.\n")
+  with pytest.raises((ValueError, OSError)) as raised:
+    create(config, str(text), str(tmp_path / "out" / "data"), 2)
+  message = str(raised.value)
+  assert "text.txt" in message and "shard 0" in message
+  assert "\n" not in message
+  assert "data-00000-of-00002" not in contents(tmp_path / "out")
+  # Only files that --resume uses remain, no incomplete file and no counts.
+  assert set(contents(tmp_path / "out")) <= {
+    ".data.settings.json",
+    "data-00001-of-00002",
+  }
+
+
+@needs_beam
+def test_an_unknown_runner_is_refused_before_anything_is_written(
+  text, config, tmp_path, monkeypatch, capfd
+):
+  monkeypatch.chdir(tmp_path)
+  message = "`runner=Direkt`: Unexpected .*DirectRunner,"
+  with pytest.raises(ValueError, match=message) as raised:
+    create(config, text, "out/data", runner="Direkt")
+  assert "\n" not in str(raised.value)
+  assert os.listdir(tmp_path) == ["text.txt"]
+  assert "usage:" not in capfd.readouterr().err
+
+
+def test_without_apache_beam_the_error_names_the_extra(
+  text, config, tmp_path, monkeypatch
+):
+  monkeypatch.setitem(sys.modules, "apache_beam", None)
+  output = tmp_path / "out" / "data"
+  with pytest.raises(ImportError, match=r"\[beam\]'"):
+    create(config, text, str(output))
+  assert not output.parent.exists()

@@ -1,0 +1,262 @@
+"""Unmasked records: their detection, dynamic masking and resuming."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from bert_tf import tokenization
+from bert_tf.checkpoint import checkpoints
+from bert_tf.data import input_pipeline
+from bert_tf.data.config import PretrainingDataConfig
+from bert_tf.data.pretraining import (
+  dynamic_masking,
+  masking,
+  pretraining_records,
+  pretraining_shards,
+)
+from bert_tf.tasks.pretraining import pretraining, pretraining_config
+from bert_tf.training import config as training_config
+from tests.support import checkout, scale_run
+
+VOCAB_FILE = str(checkout.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
+LENGTH = 24
+CONFIG = {
+  **scale_run.CONFIG,
+  "vocab_size": 500,
+  "max_position_embeddings": 32,
+  "hidden_dropout_prob": 0.0,
+  "attention_probs_dropout_prob": 0.0,
+}
+WORDS = "the of and in to was he is as for on with that it his by".split()
+
+
+def write_text(path, seed):
+  """Writes 12 documents of 6 sentences."""
+  rng = np.random.default_rng(seed)
+  documents = [
+    "\n".join(" ".join(rng.choice(WORDS, rng.integers(3, 9))) for _ in range(6))
+    for _ in range(12)
+  ]
+  path.write_text("\n\n".join(documents) + "\n")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  """Two files of unmasked records, three of other formats, and a config."""
+  folder = tmp_path_factory.mktemp("data")
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  formats = {
+    "plain-0": (False, False),
+    "plain-1": (False, False),
+    "masked": (True, False),
+    "packed-plain": (False, True),
+    "packed-masked": (True, True),
+  }
+  for number, (name, (mask, pack_sequences)) in enumerate(formats.items()):
+    write_text(folder / "text", number)
+    config = PretrainingDataConfig(
+      vocab_file=VOCAB_FILE,
+      max_seq_length=LENGTH,
+      dupe_factor=1,
+      mask=mask,
+      pack_sequences=pack_sequences,
+      short_seq_prob=0.5,
+      masking_config=masking.MaskingConfig(max_predictions_per_seq=4),
+    )
+    text, output = str(folder / "text"), str(folder / f"{name}.tfrecord")
+    pretraining_shards.create(config, [text], output)
+  return folder
+
+
+def unmasked(data, pattern="plain-*.tfrecord"):
+  """Returns the unmasked records with a dynamic masker."""
+  files = input_pipeline.open_records(f"{data}/{pattern}")
+  masker = dynamic_masking.DynamicMasker(
+    masking.MaskingConfig(), tokenization.load_vocab(VOCAB_FILE), seed=7
+  )
+  form = pretraining_records.RecordFormat.read(files.paths[0])
+  return pretraining_records.PretrainingRecords(files, form, masker.mask)
+
+
+def rows(dataset, num_batches):
+  """Returns the rows of the first batches, by feature."""
+  batches = [
+    {name: value.numpy() for name, value in batch.items()}
+    for batch in dataset.take(num_batches)
+  ]
+  return {n: np.concatenate([b[n] for b in batches]) for n in batches[0]}
+
+
+def original(features):
+  """Returns the ids before masking."""
+  ids = features["input_ids"].copy()
+  for row, *masked in zip(
+    ids, *(features[f"masked_lm_{n}"] for n in ("positions", "ids", "weights"))
+  ):
+    positions, labels, weights = (values for values in masked)
+    row[positions[weights > 0]] = labels[weights > 0]
+  return ids
+
+
+def test_the_format_of_records_is_detected(data):
+  masked, plain, packed, packed_plain = (
+    pretraining_records.RecordFormat.read(str(data / f"{name}.tfrecord"))
+    for name in ("masked", "plain-0", "packed-masked", "packed-plain")
+  )
+  assert (
+    masked == pretraining_records.RecordFormat(LENGTH, 4) and masked.is_masked
+  )
+  assert (
+    plain == pretraining_records.RecordFormat(LENGTH, 0) and not plain.is_masked
+  )
+  assert packed == pretraining_records.RecordFormat(LENGTH, 6, 3)
+  assert packed_plain == pretraining_records.RecordFormat(LENGTH, 0, 3)
+  assert not [name for name in plain.spec() if name.startswith("masked_lm")]
+
+
+def test_masks_do_not_depend_on_the_batch_size_or_the_first_step(data):
+  records = unmasked(data)
+  expected = rows(records.training_dataset(4, 1, 0, 500, 2), 60)
+  assert 60 * 4 > records.files.num_records  # More than an epoch.
+  for batch_size, steps_done in ((2, 0), (4, 5), (2, 80)):
+    batches = records.training_dataset(batch_size, 1, steps_done, 500, 2)
+    start = steps_done * batch_size
+    for name, value in rows(batches, 80 // batch_size).items():
+      np.testing.assert_array_equal(value, expected[name][start : start + 80])
+
+
+def test_training_epochs_have_new_masks_and_evaluation_epochs_the_same(data):
+  records = unmasked(data)
+  count = records.files.num_records
+  trained = rows(records.training_dataset(1, 1, 0, 500, 2), 2 * count)
+  once = records.evaluation_dataset(1, 500, 2)
+  evaluated = rows(once.concatenate(once), 2 * count)
+  for epochs, repeats in ((trained, False), (evaluated, True)):
+    texts, ids = original(epochs), epochs["input_ids"]
+    first, second = (
+      sorted(zip(map(bytes, texts[part]), map(bytes, ids[part])))
+      for part in (slice(count), slice(count, None))
+    )
+    assert [text for text, _ in first] == [text for text, _ in second]
+    assert (first == second) == repeats
+
+
+def config(data, output_dir, **settings):
+  train = {
+    "output_dir": str(output_dir),
+    "train_batch_size": 8,
+    "learning_rate": 1e-3,
+    "num_train_steps": 8,
+    "num_warmup_steps": 2,
+    "save_checkpoints_steps": 4,
+    "use_xla": False,
+  }
+  defaults = {
+    "bert_config_file": str(data / "config.json"),
+    "vocab_file": VOCAB_FILE,
+    "input_file": f"{data}/plain-*.tfrecord",
+    "eval_input_file": str(data / "plain-1.tfrecord"),
+    "max_seq_length": LENGTH,
+    "max_predictions_per_seq": 4,
+    "do_train": True,
+    "do_eval": True,
+    "max_eval_steps": 3,
+    "train": training_config.PretrainingTrainConfig(**train),
+  }
+  return pretraining_config.PretrainingConfig(**{**defaults, **settings})
+
+
+def train(data, folder, kind, **settings):
+  """Trains on unmasked records. `kind` is plain or packed."""
+  pattern = "packed-plain" if kind == "packed" else "plain-*"
+  pretraining.run(
+    config(
+      data,
+      folder,
+      input_file=f"{data}/{pattern}.tfrecord",
+      do_whole_word_mask=True,
+      **settings,
+    )
+  )
+
+
+@pytest.fixture(scope="module", params=["plain", "packed"])
+def kind(request):
+  return request.param
+
+
+@pytest.fixture(scope="module")
+def trained(data, kind, tmp_path_factory):
+  """The folder of a run on unmasked records."""
+  folder = tmp_path_factory.mktemp(kind)
+  train(data, folder, kind)
+  return folder
+
+
+def assert_same_weights(folders, atol=0.0):
+  reader, other = (
+    checkpoints.CheckpointReader(str(folder / "model.ckpt-8"))
+    for folder in folders
+  )
+  for name in reader.shapes:
+    np.testing.assert_allclose(
+      reader.get(name), other.get(name), rtol=0, atol=atol
+    )
+
+
+def test_a_run_on_unmasked_records_resumes_to_the_bit(
+  data, trained, kind, tmp_path
+):
+  for path in trained.glob("model.ckpt-4.*"):
+    shutil.copy(path, tmp_path)
+  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-4"')
+  train(data, tmp_path, kind)
+  results = [f / "eval_results.txt" for f in (trained, tmp_path)]
+  assert results[0].read_text() == results[1].read_text()
+  assert_same_weights([trained, tmp_path])
+
+
+@pytest.mark.parametrize("kind", ["packed"], indirect=True)
+def test_micro_batches_of_packed_rows_give_the_same_weights(
+  data, trained, tmp_path
+):
+  run = config(data, tmp_path)
+  train(
+    data,
+    tmp_path,
+    "packed",
+    train=dataclasses.replace(run.train, gradient_accumulation_steps=2),
+    do_eval=False,
+  )
+  # Adam takes steps of 1e-3. Sums in float32 depend on their order.
+  assert_same_weights([trained, tmp_path], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+  ("settings", "parts"),
+  [
+    ({"input_file": "{0}/plain-0*,{0}/packed-p*"}, ["plain-0", "packed-p"]),
+    ({"input_file": "{0}/packed-*"}, ["packed-plain", "packed-masked"]),
+    ({"vocab_file": None}, ["plain-0", "`vocab_file`"]),
+    (
+      {"do_eval": False, "input_file": "{0}/masked.tfrecord"},
+      ["do_whole_word_mask", "masked.tfrecord"],
+    ),
+  ],
+)
+def test_records_that_do_not_fit_are_refused_by_name(
+  data, tmp_path, settings, parts
+):
+  settings = {
+    name: value.format(data) if isinstance(value, str) else value
+    for name, value in settings.items()
+  }
+  run = config(data, tmp_path / "run", do_whole_word_mask=True)
+  with pytest.raises(ValueError) as error:
+    pretraining.run(dataclasses.replace(run, **settings))
+  for part in parts:
+    assert part in str(error.value)
+  assert not (tmp_path / "run").exists()

@@ -1,0 +1,158 @@
+"""Hugging Face's tokenizer files: the vocabulary and the settings."""
+
+import json
+
+import pytest
+
+from bert_tf import tokenization
+from bert_tf.files import tokenizer_files
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##s", "é", "神"]
+TOKENIZER = {
+  "added_tokens": [{"id": 1, "content": "[UNK]", "special": True}],
+  "normalizer": {
+    "type": "BertNormalizer",
+    "clean_text": True,
+    "handle_chinese_chars": True,
+    "strip_accents": None,
+    "lowercase": False,
+  },
+  "pre_tokenizer": {"type": "BertPreTokenizer"},
+  "model": {
+    "type": "WordPiece",
+    "unk_token": "[UNK]",
+    "continuing_subword_prefix": "##",
+    "vocab": {word: index for index, word in enumerate(WORDS)},
+  },
+}
+
+
+def write(folder, **files):
+  """Writes NAME.json for each name, and vocab.txt; returns its path."""
+  folder.mkdir(exist_ok=True)
+  for name, value in files.items():
+    (folder / f"{name}.json").write_text(json.dumps(value))
+  (folder / "vocab.txt").write_text("\n".join(WORDS))
+  return str(folder / "vocab.txt")
+
+
+def test_vocab_txt_is_preferred_to_an_equal_tokenizer_json(tmp_path):
+  vocab_file = write(tmp_path, tokenizer=TOKENIZER)
+  tokenizer_json = str(tmp_path / "tokenizer.json")
+  vocab = tokenization.load_vocab(vocab_file)
+  assert tokenization.load_vocab(tokenizer_json) == vocab
+  assert tokenizer_files.find_vocab(str(tmp_path)) == vocab_file
+  (tmp_path / "vocab.txt").unlink()
+  assert tokenizer_files.find_vocab(str(tmp_path)) == tokenizer_json
+
+
+@pytest.mark.parametrize(
+  "model",
+  [
+    {"type": "Unigram", "vocab": [["a", -1.0]]},
+    {"vocab": {"a": 0}, "merges": []},
+    {"type": "WordPiece", "vocab": {}},
+    {},
+  ],
+)
+def test_a_tokenizer_without_word_pieces_has_no_vocabulary(tmp_path, model):
+  (tmp_path / "tokenizer.json").write_text(json.dumps({"model": model}))
+  assert tokenizer_files.find_vocab(str(tmp_path)) is None
+  with pytest.raises(ValueError, match="tokenizer.json .*word pieces"):
+    tokenization.load_vocab(str(tmp_path / "tokenizer.json"))
+
+
+@pytest.mark.parametrize(
+  "vocab", [{"a": 0, "b": 2}, {"a": 0, "b": [1]}, {"a": 0, "b": -1}]
+)
+def test_ids_must_be_consecutive(tmp_path, vocab):
+  path = tmp_path / "tokenizer.json"
+  path.write_text(json.dumps({"model": {"type": "WordPiece", "vocab": vocab}}))
+  with pytest.raises(ValueError, match=r"tokenizer.json: .*(id 1|b is \[1\])"):
+    tokenization.load_vocab(str(path))
+
+
+def with_part(**parts):
+  return {**TOKENIZER, **parts}
+
+
+# File, content, and text of the warning.
+DIFFERING = [
+  ("tokenizer_config", {"tokenizer_class": "BertJapaneseTokenizer"}, "Japan"),
+  ("tokenizer_config", {"word_tokenizer_type": "mecab"}, "_type mecab"),
+  ("tokenizer_config", {"tokenize_chinese_chars": False}, "_chars False"),
+  ("tokenizer_config", {"cls_token": "<s>"}, "cls_token <s>"),
+  (
+    "tokenizer_config",
+    {"added_tokens_decoder": {"9": {"content": "<e>"}}},
+    "<e>",
+  ),
+  ("special_tokens_map", {"cls_token": "<s>"}, "cls_token <s>"),
+  ("special_tokens_map", {"additional_special_tokens": ["<e>"]}, "<e>"),
+  ("added_tokens", {"<e>": 9}, "<e>"),
+  ("tokenizer", with_part(normalizer={"type": "NFKC"}), "NFKC"),
+  ("tokenizer", with_part(normalizer=None), "normalizer type None"),
+  ("tokenizer", with_part(pre_tokenizer={"type": "Whitespace"}), "Whitespace"),
+  ("tokenizer", with_part(model={"type": "Unigram"}), "Unigram"),
+  ("tokenizer", with_part(added_tokens=[{"content": "<e>"}]), "<e>"),
+  (
+    "tokenizer",
+    with_part(normalizer={"handle_chinese_chars": False}),
+    "handle_chinese_chars False",
+  ),
+  ("tokenizer", with_part(model={"vocab": {"[UNK]": 0}}), "vocab.txt"),
+]
+
+
+@pytest.mark.parametrize(("file", "content", "expected"), DIFFERING)
+def test_a_setting_that_is_not_implemented_is_named(
+  tmp_path, caplog, file, content, expected
+):
+  folder = tmp_path / "model"
+  vocab_file = write(folder, **{file: content})
+  tokenizer_files.warn_of_differing(vocab_file)
+  [warning] = [r.getMessage() for r in caplog.records if r.levelno > 20]
+  for part in (str(folder), f"({file}.json)", expected):
+    assert part in warning
+
+
+@pytest.mark.parametrize(
+  "files",
+  [
+    {},
+    {"tokenizer": TOKENIZER},
+    {"tokenizer": {"model": {"vocab": TOKENIZER["model"]["vocab"]}}},
+    {
+      "tokenizer_config": {
+        "tokenizer_class": "BertTokenizerFast",
+        "do_basic_tokenize": True,
+        "added_tokens_decoder": {"0": {"content": "[PAD]"}},
+        "mask_token": {"content": "[MASK]"},
+        "model_max_length": 512,
+      },
+    },
+  ],
+)
+def test_a_bert_tokenizer_gets_no_warning(tmp_path, caplog, files):
+  tokenizer_files.warn_of_differing(write(tmp_path / "model", **files))
+  assert not [r for r in caplog.records if r.levelno > 20]
+
+
+@pytest.mark.parametrize(
+  ("files", "expected"),
+  [
+    ({"tokenizer": TOKENIZER}, (False, None)),
+    ({"tokenizer": TOKENIZER, "tokenizer_config": {}}, (False, None)),
+    (
+      {"tokenizer": TOKENIZER, "tokenizer_config": {"do_lower_case": True}},
+      (True, None),
+    ),
+    ({"tokenizer_config": {}}, (True, None)),
+    ({"tokenizer_config": {"strip_accents": False}}, (True, False)),
+    ({}, (None, None)),
+  ],
+)
+def test_the_letter_case_is_read_from_the_files(tmp_path, files, expected):
+  write(tmp_path, **files)
+  settings = tokenizer_files.read_settings(str(tmp_path))
+  assert (settings.do_lower_case, settings.strip_accents) == expected

@@ -1,0 +1,226 @@
+"""The classifier against the original's numbers, its losses against NumPy."""
+
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import special
+
+from bert_tf import modeling, optimization, task_registry
+from bert_tf.checkpoint import checkpoints
+from bert_tf.model import heads, losses
+
+TINY = (
+  pathlib.Path(__file__).resolve().parents[1] / "golden" / "tiny_classifier"
+)
+# A float32 forward or backward pass of two layers.
+close = lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5)  # noqa: E731
+
+
+@pytest.fixture(scope="module")
+def tiny():
+  """The recorded numbers and the model of their checkpoint."""
+  recorded = dict(np.load(TINY / "forward.npz"))
+  config = modeling.BertConfig.from_json_file(str(TINY / "bert_config.json"))
+  model = heads.ClassifierModel(config, num_labels=3)
+  missing = checkpoints.init_from_checkpoint(
+    model, str(TINY / "bert_model.ckpt")
+  )
+  assert not missing
+  return recorded, model
+
+
+def read_inputs(recorded):
+  return {
+    key.removeprefix("in/"): tf.constant(value)
+    for key, value in recorded.items()
+    if key.startswith("in/")
+  }
+
+
+def test_variables_have_the_originals_names(tiny):
+  _, model = tiny
+  reader = checkpoints.CheckpointReader(str(TINY / "bert_model.ckpt"))
+  assert {v.path: tuple(v.shape) for v in model.weights} == reader.shapes
+  assert reader.shapes["output_weights"] == (3, 32)
+
+
+KINDS = [
+  task_registry.load(t.model) for t in task_registry.TASKS.values() if t.model
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_heads_name_the_variables_of_their_models(kind):
+  config = modeling.BertConfig(7, 4, 1, 2, 6, max_position_embeddings=5)
+  model = heads.build_model(kind, config, num_labels=3)
+  sizes = {"D": 4, "V": 7, "C": 3}
+  named = {
+    name: tuple(sizes.get(size, size) for size in shape)
+    for head in kind.heads
+    for name, shape in head.shapes.items()
+  }
+  result = {v.path: tuple(v.shape) for v in model.weights}
+  assert named == {
+    name: shape for name, shape in result.items() if name[:5] != "bert/"
+  }
+  assert heads.find_heads(result, kind.task) == kind.heads
+  assert heads.find_model(kind.heads, kind.task) is kind
+
+
+def test_logits_losses_and_probabilities_are_the_originals(tiny):
+  recorded, model = tiny
+  inputs = read_inputs(recorded)
+  logits = model(inputs)
+  close(logits, recorded["out/logits"])
+  result = losses.per_example_loss(
+    logits, inputs["label_ids"], "classification"
+  )
+  close(result, recorded["out/per_example_loss"])
+  close(
+    losses.probabilities(logits, "classification"),
+    recorded["out/probabilities"],
+  )
+  sums = losses.classifier_loss(logits, inputs, "classification")
+  total, weight = sums["classifier_loss"]
+  close(total / weight, recorded["out/loss"])
+
+
+def test_gradients_and_the_clipping_norm_are_the_originals(tiny):
+  recorded, model = tiny
+  inputs = read_inputs(recorded)
+  with tf.GradientTape() as tape:
+    logits = model(inputs)
+    sums = losses.classifier_loss(logits, inputs, "classification")
+    total, weight = sums["classifier_loss"]
+    loss = total / weight
+  variables = model.trainable_variables
+  gradients = tape.gradient(loss, variables)
+  recorded_names = {k for k in recorded if k.startswith("grad/")}
+  assert {f"grad/{v.path}" for v in variables} == recorded_names
+  for variable, gradient in zip(variables, gradients):
+    close(tf.convert_to_tensor(gradient), recorded[f"grad/{variable.path}"])
+  norm = float(optimization.global_norm(optimization.to_dense(gradients)))
+  assert norm == pytest.approx(
+    recorded["grad_global_norm_as_clipped"], rel=1e-5
+  )
+  # Rows of one word piece count separately; the dense norm would differ.
+  assert norm != pytest.approx(recorded["grad_global_norm_dense"], rel=1e-3)
+
+
+def test_without_positions_the_masked_lm_predicts_every_position():
+  model = heads.PretrainingModel(modeling.BertConfig(7, 4, 1, 2, 6))
+  ids = np.array([[2, 5, 6, 3], [2, 4, 3, 0]])
+  every, pooled = model({"input_ids": ids})
+  places = np.array([[2, 1], [0, 3]])
+  some, same = model({"input_ids": ids, "masked_lm_positions": places})
+  close(np.take_along_axis(np.array(every), places[..., None], 1), some)
+  close(pooled, same)
+  loss = keras.losses.SparseCategoricalCrossentropy(True, ignore_class=-1)
+  model.compile("sgd", loss=[loss, None])
+  labels = np.where(ids > 3, ids, -1)
+  expected = -special.log_softmax(every, axis=-1)[ids > 3, labels[ids > 3]]
+  result = model.evaluate({"input_ids": ids}, (labels,), verbose=0)
+  close(result, expected.mean())
+  with pytest.raises(ValueError, match="order of the outputs"):
+    model.fit({"input_ids": ids}, {"labels": labels}, verbose=0)
+
+
+def test_an_example_that_is_not_real_changes_nothing(tiny):
+  recorded, model = tiny
+  inputs = read_inputs(recorded)
+  logits = model(inputs).numpy()
+  one_less = {name: value[:5] for name, value in inputs.items()}
+  is_real = tf.constant([1, 1, 1, 1, 1, 0])
+  padded = {**inputs, "is_real_example": is_real[:, None]}
+  for fn in (losses.classifier_loss, losses.classifier_metrics):
+    expected = fn(logits[:5], one_less, "classification")
+    for name, sums in fn(logits, padded, "classification").items():
+      np.testing.assert_allclose(sums, expected[name], rtol=1e-6)
+
+
+def test_the_accuracy_counts_the_largest_logits():
+  logits = np.array([[1.0, 2.0, 0.0], [3.0, 2.0, 1.0], [0.0, 0.0, 1.0]])
+  features = {
+    "label_ids": np.array([[1], [1], [2]]),
+    "is_real_example": np.ones((3, 1), np.int32),
+  }
+  metrics = losses.classifier_metrics(logits, features, "classification")
+  assert [float(v) for v in metrics["accuracy"]] == [2.0, 3.0]
+
+
+def test_a_regression_is_judged_by_the_squared_error():
+  logits = np.array([[1.0], [2.5], [-1.0]], np.float32)
+  features = {
+    "label_ids": np.array([[1.5], [2.5], [1.0]], np.float32),
+    "is_real_example": np.ones((3,), np.int32),
+  }
+  result = losses.per_example_loss(logits, features["label_ids"], "regression")
+  close(result, [0.25, 0.0, 4.0])
+  metrics = losses.classifier_metrics(logits, features, "regression")
+  assert list(metrics) == ["example_loss"]
+  assert [float(v) for v in metrics["example_loss"]] == [4.25, 3.0]
+  np.testing.assert_array_equal(
+    losses.probabilities(logits, "regression"), logits
+  )
+
+
+def test_multilabel_is_one_binary_choice_for_each_label():
+  logits = np.array([[2.0, -1.0, 0.5], [-60.0, 60.0, 0.5]], np.float32)
+  features = {
+    "label_ids": np.array([[1, 0, 0], [0, 1, 1]]),
+    "is_real_example": np.ones((2, 1), np.int32),
+  }
+  chance = special.expit(logits.astype(np.float64))
+  close(losses.probabilities(logits, "multilabel"), chance)
+  right = np.where(features["label_ids"] == 1, chance, 1.0 - chance)
+  close(
+    losses.per_example_loss(logits, features["label_ids"], "multilabel"),
+    -np.log(right).mean(axis=1),
+  )
+  metrics = losses.classifier_metrics(logits, features, "multilabel")
+  # The third label of the first example is wrong; the second is all right.
+  assert [float(v) for v in metrics["accuracy"]] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+  ("kind", "size", "shape"),
+  [(heads.ClassifierModel, 256, (256, 2)), (heads.TokenModel, 64, (16, 64))],
+)
+def test_dropout_drops_a_tenth_of_the_input_whatever_the_config_says(
+  kind, size, shape
+):
+  config = modeling.BertConfig(
+    *(50, size, 1, 1, 16),
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    max_position_embeddings=64,
+  )
+  model = kind(config, num_labels=size)
+  # With the identity as a head, the logits are its input after dropout.
+  model.output_weights.assign(np.eye(size))
+  ids = {"input_ids": tf.ones(shape, tf.int32)}
+  whole = model(ids).numpy()
+  dropped = model(ids, training=True).numpy()
+  # 65,536 draws: five standard deviations are 0.006.
+  assert abs((dropped == 0.0).mean() - 0.1) < 0.006
+  is_kept = dropped != 0.0
+  np.testing.assert_allclose(dropped[is_kept], whole[is_kept] / 0.9, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+  ("make", "name", "deviation"),
+  [
+    (lambda c: heads.ClassifierModel(c, 3), "output_weights", 0.02),
+    (heads.SpanModel, "cls/squad/output_weights", 0.02),
+    (heads.PretrainingModel, "cls/seq_relationship/output_weights", 0.5),
+  ],
+)
+def test_a_tasks_layer_starts_as_in_the_original(make, name, deviation):
+  """The config's initializer_range applies only to pre-training's layers."""
+  config = modeling.BertConfig(50, 512, 1, 2, 16, initializer_range=0.5)
+  (value,) = (v.numpy() for v in make(config).weights if v.path == name)
+  # Truncated at two deviations, which leaves 0.88 of the deviation.
+  assert value.std() == pytest.approx(0.88 * deviation, rel=0.1)

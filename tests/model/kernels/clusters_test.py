@@ -1,0 +1,96 @@
+"""Operations that are marked for XLA, and their clusters."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+
+from bert_tf.model.kernels import clusters, masked_lm
+from tests.support import optimized_graphs, plain_masked_lm
+
+REWRITES = ("arithmetic_optimization", "constant_folding", "remapping")
+
+
+def marked_ops(function):
+  """The operations marked for XLA in a function and in its callees."""
+  graph = function.graph.as_graph_def()
+  nodes = [
+    *graph.node,
+    *(n for f in graph.library.function for n in f.node_def),
+  ]
+  return {n.op for n in nodes if n.attr["_XlaCompile"].b} - {"Const"}
+
+
+def test_blocks_of_the_masked_lm_are_compiled_between_their_products():
+  inputs = plain_masked_lm.arguments(700, plain_masked_lm.all_weights)
+  expected, expected_gradients = plain_masked_lm.plain_sums(*inputs)
+
+  def sums_and_gradients(hidden, table, bias, ids, weights):
+    with tf.GradientTape() as tape:
+      tape.watch([hidden, table, bias])
+      sums = masked_lm.sums(hidden, table, bias, ids, weights, True)
+    return sums, tape.gradient(sums, [hidden, table, bias])
+
+  run = tf.function(clusters.marked(sums_and_gradients), autograph=False)
+  result = marked_ops(run.get_concrete_function(*inputs))
+  assert "Exp" in result
+  assert "MatMul" not in result
+  sums, gradients = run(*inputs)
+  np.testing.assert_allclose(sums, expected, rtol=1e-5)
+  for gradient, expected in zip(gradients, expected_gradients, strict=True):
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5)
+
+
+def run_ops(function, *args):
+  """(operation, is marked) of each operation after graph optimization."""
+  nodes = optimized_graphs.nodes(function, *args)
+  return {(n.op, n.attr["_XlaCompile"].b) for n in nodes}
+
+
+def dense(x):
+  """A product with a bias, and sums that TensorFlow rewrites."""
+  y = tf.nn.bias_add(tf.matmul(x, x), x[0])
+  return (y + x) + (x + tf.exp(y))
+
+
+def find_call(function, *args):
+  """The only call node of a function's graph, and the called function."""
+  graph = function.get_concrete_function(*args).graph.as_graph_def()
+  (node,) = (n for n in graph.node if n.op == "PartitionedCall")
+  called = {f.signature.name: f for f in graph.library.function}
+  return node, called[node.attr["f"].func.name]
+
+
+def test_a_clustered_graph_is_not_rewritten():
+  x = tf.ones([4, 4])
+  outer = tf.function(clusters.compiled(dense), autograph=False)
+  node, called = find_call(outer, x)
+  np.testing.assert_allclose(outer(x), dense(x), rtol=1e-6)
+  assert called.attr["_noinline"].b  # So its own settings count.
+  config = config_pb2.ConfigProto.FromString(node.attr["config_proto"].s)
+  rewriters = config.graph_options.rewrite_options
+  for name in REWRITES:
+    assert getattr(rewriters, name) == rewriters.OFF, name
+
+  def ops_with(is_on):
+    tf.config.optimizer.set_experimental_options(is_on)
+    return run_ops(clusters.marked(dense), x)
+
+  unchanged = ops_with(dict.fromkeys(REWRITES, False))
+  rewritten = ops_with(dict.fromkeys(REWRITES, True))
+  assert ("AddN", False) in rewritten  # The sums, without a mark.
+  assert ("AddN", False) not in unchanged
+
+
+@pytest.mark.parametrize("settings", [{}, {"remapping": False}])
+def test_rewrite_settings_are_restored_after_the_scope(settings):
+  options = tf.config.optimizer.get_experimental_options()
+  tf.config.optimizer.set_experimental_options(settings)
+  try:
+    with pytest.raises(ZeroDivisionError):
+      tf.function(clusters.compiled(lambda x: x / 0), autograph=False)(1)
+    after = tf.config.optimizer.get_experimental_options()
+    assert after["remapping"] == settings.get("remapping", True)
+    assert after["constant_folding"]
+  finally:
+    tf.config.optimizer.set_experimental_options({"remapping": True, **options})

@@ -1,0 +1,211 @@
+"""Building a corpus: its text, its report and resumed runs."""
+
+import bz2
+import gzip
+import json
+import os
+import pathlib
+import random
+
+import pytest
+
+from bert_tf.files import paths
+from bert_tf.text import corpus, corpus_build, sources, text_config
+
+WORDS = "the old boat storm sea was here there night wind wave".split()
+
+
+@pytest.fixture
+def small_groups(monkeypatch):
+  monkeypatch.setattr(corpus_build, "_GROUP_CHARS", 1800)
+
+
+def sentence(rng):
+  words = rng.choices(WORDS, k=rng.randint(3, 9))
+  return " ".join(words).capitalize() + "."
+
+
+@pytest.fixture
+def documents():
+  """Sixty documents of sentences, 9 kB."""
+  rng = random.Random(3)
+  return [[sentence(rng) for _ in range(rng.randint(2, 8))] for _ in range(60)]
+
+
+@pytest.fixture
+def text(documents, tmp_path):
+  """A file with the documents as running text."""
+  path = tmp_path / "in" / "text.txt"
+  path.parent.mkdir()
+  path.write_text("\n\n".join(" ".join(lines) for lines in documents))
+  return str(path)
+
+
+def create(text, output_file, outputs=(), num_workers=1, resume=False, **texts):
+  """Builds a corpus; returns the counts."""
+  config = text_config.TextConfig(**texts)
+  output = text_config.Output(output_file=str(output_file), **dict(outputs))
+  inputs = sources.find_files(str(text), config, text_config.TEXT)
+  return corpus_build.build_corpus(config, inputs, output, num_workers, resume)
+
+
+def contents(folder):
+  return {
+    str(path.relative_to(folder)): path.read_bytes()
+    for path in sorted(pathlib.Path(folder).rglob("*"))
+    if path.is_file()
+  }
+
+
+def read(*paths):
+  return list(corpus.read_documents(list(map(str, paths))))
+
+
+def test_each_sentence_is_a_line_and_documents_stay_apart(
+  text, documents, tmp_path
+):
+  counts = create(text, tmp_path / "out" / "a.txt")
+  written = (tmp_path / "out" / "a.txt").read_text()
+  assert written == "".join("\n".join(d) + "\n\n" for d in documents)
+  num_sentences = sum(map(len, documents))
+  assert counts == {
+    "documents_read": 60,
+    "documents": 60,
+    "sentences": num_sentences,
+    "characters": sum(len(s) for d in documents for s in d),
+  }
+  report = json.loads((tmp_path / "out" / "a.txt.report.json").read_text())
+  assert report["counts"] == counts
+  assert report["input_file"] == [["text.txt", "text", paths.sha256(text)]]
+  assert sorted(os.listdir(tmp_path / "out")) == ["a.txt", "a.txt.report.json"]
+
+
+def split_output(folder, suffix=""):
+  """Returns arguments of `create` for a corpus with a held-out file."""
+  eval_file = str(folder / f"eval.txt{suffix}")
+  outputs = {"eval_fraction": 0.3, "eval_output_file": eval_file}
+  return folder / f"a.txt{suffix}", outputs
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
+def test_both_splits_hold_all_documents_and_may_be_compressed(
+  suffix, text, documents, tmp_path, small_groups
+):
+  counts = create(text, *split_output(tmp_path, suffix))
+  opener = {"": open, ".gz": gzip.open, ".bz2": bz2.open}[suffix]
+  splits = []
+  for name in ("a.txt", "eval.txt"):
+    with opener(tmp_path / f"{name}{suffix}", "rt") as reader:
+      parts = reader.read().removesuffix("\n\n").split("\n\n")
+    splits.append([part.split("\n") for part in parts])
+  train, held_out = splits
+  assert sorted(train + held_out) == sorted(documents)
+  assert len(held_out) == counts["eval_documents"] > 5
+  assert train == [d for d in documents if d not in held_out]
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_the_corpus_does_not_depend_on_workers_or_groups(
+  num_workers, text, tmp_path, monkeypatch
+):
+  create(text, *split_output(tmp_path / "1"))
+  monkeypatch.setattr(corpus_build, "_GROUP_CHARS", 1800)
+  create(text, *split_output(tmp_path / "2"), num_workers=num_workers)
+  assert texts(tmp_path / "2") == texts(tmp_path / "1")
+
+
+def texts(folder):
+  """Returns the content of the files by name, without the report."""
+  files = contents(folder)
+  del files["a.txt.report.json"]
+  return files
+
+
+def test_remote_paths_are_read_and_written(documents, tmp_path):
+  import tensorflow as tf
+
+  folder = f"ram://{tmp_path.name}"
+  tf.io.gfile.makedirs(folder)
+  with tf.io.gfile.GFile(f"{folder}/in.jsonl", "w") as writer:
+    for lines in documents:
+      writer.write(json.dumps({"text": " ".join(lines)}) + "\n")
+  create(f"{folder}/in.jsonl", f"{folder}/a.txt")
+  assert read(f"{folder}/a.txt") == documents
+  assert sorted(tf.io.gfile.listdir(folder)) == [
+    "a.txt",
+    "a.txt.report.json",
+    "in.jsonl",
+  ]
+
+
+def test_a_complete_corpus_is_kept_and_another_is_refused(
+  text, tmp_path, monkeypatch
+):
+  target = split_output(tmp_path / "out")
+  counts = create(text, *target)
+  with monkeypatch.context() as patched:
+    patched.setattr(sources, "read_documents", None)
+    assert create(text, *target, resume=True) == counts
+    with pytest.raises(ValueError, match="`language`"):
+      create(text, *target, resume=True, language="de")
+    content = pathlib.Path(text).read_text()
+    pathlib.Path(text).write_text(content.swapcase())
+    with pytest.raises(ValueError, match="`input_file`"):
+      create(text, *target, resume=True)
+    pathlib.Path(text).write_text(content)
+  complete = texts(tmp_path / "out")
+  (tmp_path / "out" / "eval.txt").unlink()
+  create(text, *target, resume=True)
+  assert texts(tmp_path / "out") == complete
+
+
+def test_an_interrupted_run_leaves_no_output(text, tmp_path, monkeypatch):
+  def fail(*arguments):
+    raise OSError("no space left")
+
+  monkeypatch.setattr(corpus, "is_held_out", fail)
+  with pytest.raises(OSError, match="no space"):
+    create(text, *split_output(tmp_path / "out"))
+  assert not os.listdir(tmp_path / "out")
+
+
+def write_rows(path, texts):
+  path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+  return path
+
+
+def test_an_empty_corpus_is_refused_and_leaves_no_file(tmp_path):
+  path = write_rows(tmp_path / "a.jsonl", ["", " \n"])
+  with pytest.raises(ValueError, match="no document for .*a.txt"):
+    create(path, tmp_path / "out" / "a.txt")
+  assert not os.listdir(tmp_path / "out")
+
+
+def test_a_faulty_input_leaves_the_old_corpus(text, tmp_path):
+  (tmp_path / "in" / "z.jsonl").write_text('{"text": "A."}\n{"body": 1}\n')
+  old = tmp_path / "out" / "a.txt"
+  old.parent.mkdir()
+  old.write_text("old\n")
+  with pytest.raises(ValueError, match="z.jsonl:2: .*text"):
+    create(f"{tmp_path}/in/*", tmp_path / "out" / "a.txt")
+  assert os.listdir(tmp_path / "out") == ["a.txt"]
+  assert old.read_text() == "old\n"
+
+
+@pytest.mark.parametrize(
+  ("name", "outputs", "message"),
+  [
+    ("in/text.txt", {}, "in/text.txt .*input"),
+    ("a.txt", {"eval_fraction": 1.5}, "eval_fraction 1.5 "),
+  ],
+)
+def test_impossible_outputs_are_refused(name, outputs, message, text, tmp_path):
+  with pytest.raises(ValueError, match=message):
+    create(text, tmp_path / name, outputs)
+  assert contents(tmp_path).keys() == {"in/text.txt"}
+
+
+def test_another_format_than_lines_is_refused_with_advice(tmp_path):
+  path = write_rows(tmp_path / "a.jsonl", ["A boat.", "It was."])
+  with pytest.raises(ValueError, match="a.jsonl .* jsonl; .* build-corpus"):
+    sources.find_lines(str(path))

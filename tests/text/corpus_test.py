@@ -1,0 +1,319 @@
+import gzip
+import os
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from bert_tf.files import text_lines
+from bert_tf.text import corpus, pydoc_corpus, sources
+
+
+def write(path, content):
+  """Writes bytes or str, compressed for .gz; returns the path as a str."""
+  data = content.encode() if isinstance(content, str) else content
+  opener = gzip.open if str(path).endswith(".gz") else open
+  with opener(path, "wb") as writer:
+    writer.write(data)
+  return str(path)
+
+
+def brute_force_documents(paths):
+  """Returns the documents by applying the definition to the whole text."""
+  documents = [[]]
+  for path in paths:
+    opener = gzip.open if path.endswith(".gz") else open
+    with opener(path, "rb") as reader:
+      data = reader.read()
+    lines = data.split(b"\n")
+    if lines[-1] == b"":
+      lines.pop()
+    for line in lines:
+      text = line.decode().strip()
+      if text:
+        documents[-1].append(text)
+      else:
+        documents.append([])
+  return [document for document in documents if document]
+
+
+# --- Input files ---
+
+
+def input_files(patterns):
+  return [file.path for file in sources.find_files(patterns)]
+
+
+def test_files_have_the_order_of_the_patterns_and_globs_are_sorted(tmp_path):
+  for name in ("b2.txt", "b10.txt", "a.txt"):
+    write(tmp_path / name, "x\n")
+  patterns = f"{tmp_path}/b*.txt, {tmp_path}/a.txt,"
+  assert input_files(patterns) == [
+    f"{tmp_path}/{name}" for name in ("b10.txt", "b2.txt", "a.txt")
+  ]
+
+
+@pytest.mark.parametrize(
+  ("pattern", "message"),
+  [
+    ("{}/*.none", r"\*\.none"),
+    ("{}/none.txt", r"none\.txt"),
+    ("{}/whole.txt,{}/empty.txt", r"empty\.txt .*0 bytes"),
+    ("{}/*.txt", r"empty\.txt .*0 bytes"),
+    ("{}", "folder"),
+    (" , ", "no input files"),
+  ],
+)
+def test_patterns_without_text_are_refused(tmp_path, pattern, message):
+  write(tmp_path / "whole.txt", "x\n")
+  write(tmp_path / "empty.txt", "")
+  with pytest.raises(ValueError, match=message):
+    input_files(pattern.replace("{}", str(tmp_path)))
+
+
+# --- Lines and documents ---
+
+
+def test_lines_are_those_of_tensorflows_readline(tmp_path):
+  # The 2018 release reads text with it. It drops every carriage return.
+  path = write(tmp_path / "a.txt", "foo\rbar é\r\n\r\n a\r\rb \n\rc\r")
+  with tf.io.gfile.GFile(path) as reader:
+    expected = list(reader)
+  assert expected == ["foobar é\n", "\n", " ab \n", "c"]
+  assert list(text_lines.read_lines(path)) == [x.rstrip("\n") for x in expected]
+  documents = [["foobar é"], ["ab", "c"]]
+  assert list(corpus.read_documents([path])) == documents
+  [shard] = corpus.plan_shards([path], 1)
+  assert list(corpus.read_shard(shard)) == documents
+
+
+# --- Shards ---
+
+
+def random_text(rng):
+  """Returns random lines and blank lines, maybe without a last newline."""
+  kinds = ["a", "é b", "\u2028x", "word " * 9, "", "", " ", "\u3000", "\r"]
+  kinds += ["\x1c\t", "\u2009\xa0", "\x85", "\u180e"]
+  text = "\n".join(rng.choices(kinds, k=rng.randint(1, 30)))
+  return text + rng.choice(["", "\n", "\n\n"])
+
+
+def test_shards_hold_all_documents_in_order(tmp_path):
+  rng = random.Random(1)
+  num_compared = 0
+  for trial in range(150):
+    paths = [
+      write(tmp_path / f"{trial}_{n}{suffix}", random_text(rng) or "a")
+      for n, suffix in enumerate(rng.choices(["", ".gz"], [4, 1], k=3))
+    ]
+    expected = brute_force_documents(paths)
+    assert list(corpus.read_documents(paths)) == expected
+    for num_shards in range(1, len(expected) + 1):
+      shards = corpus.plan_shards(paths, num_shards)
+      pieces = [list(corpus.read_shard(shard)) for shard in shards]
+      assert sum(pieces, []) == expected
+      assert [len(piece) for piece in pieces] == [
+        shard.num_documents for shard in shards
+      ]
+      assert all(pieces)
+      assert [shard.index for shard in shards] == list(range(num_shards))
+      num_compared += 1
+    too_many = len(expected) + 1
+    with pytest.raises(ValueError, match=f"num_shards {too_many}"):
+      corpus.plan_shards(paths, too_many)
+  assert num_compared > 300
+
+
+def test_shards_have_about_equal_sizes(tmp_path):
+  rng = random.Random(1)
+  text = "".join("word " * rng.randint(1, 60) + "\n\n" for _ in range(3000))
+  half = text.index("\n\n", len(text) // 3) + 2
+  paths = [
+    write(tmp_path / "1", text[:half]),
+    write(tmp_path / "2", text[half:]),
+  ]
+  shards = corpus.plan_shards(paths, 7)
+  sizes = [sum(span.end - span.start for span in s.spans) for s in shards]
+  assert sum(sizes) == len(text)
+  # A boundary is at most half a document from the ideal one.
+  assert all(abs(size - len(text) / 7) <= 302 for size in sizes)
+
+
+def test_a_shard_reads_only_its_own_bytes(tmp_path):
+  path = write(tmp_path / "a", "first\n\nsecond\n\nthird\n")
+  shard = corpus.plan_shards([path], 3)[1]
+  data = (tmp_path / "a").read_bytes()
+  # Make the bytes outside the shard invalid.
+  (tmp_path / "a").write_bytes(b"\xff" * 7 + data[7:15] + b"\xff" * 6)
+  assert list(corpus.read_shard(shard)) == [["second"]]
+
+
+# --- Remote files ---
+
+
+@pytest.fixture
+def remote():
+  """A function that writes a file to a file system of TensorFlow."""
+  folder = f"ram://{random.getrandbits(64):x}"
+
+  def write_remote(name, data):
+    with tf.io.gfile.GFile(f"{folder}/{name}", "wb") as writer:
+      writer.write(data)
+    return f"{folder}/{name}"
+
+  return write_remote
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_remote_and_local_text_have_the_same_documents(
+  remote, tmp_path, suffix
+):
+  rng = random.Random(3)
+  text = "\n\n".join(random_text(rng) + "é" for _ in range(200))
+  local_path = write(tmp_path / f"a{suffix}", text)
+  path = remote(f"a{suffix}", (tmp_path / f"a{suffix}").read_bytes())
+  expected = brute_force_documents([local_path])
+  assert list(corpus.read_documents([path])) == expected
+  shards = corpus.plan_shards([path], 5)
+  read = [list(corpus.read_shard(shard)) for shard in reversed(shards)]
+  assert sum(reversed(read), []) == expected
+
+
+# --- Writing ---
+
+
+def test_a_hash_of_the_text_decides_on_which_side_a_document_is():
+  documents = [[f"sentence {n}", f"and {n}"] for n in range(2000)]
+
+  def held_out(seed):
+    return [corpus.is_held_out(d, fraction=0.25, seed=seed) for d in documents]
+
+  assert held_out(1) == held_out(1) != held_out(2)
+  # Five standard deviations of 2,000 draws at 0.25.
+  assert abs(sum(held_out(1)) - 500) < 5 * (2000 * 0.25 * 0.75) ** 0.5
+
+
+# --- Python's own documentation ---
+
+
+DOCSTRING = """
+Fit the model to data, e.g. to counts. It returns the `model` itself!
+
+Parameters
+----------
+x : array_like
+    The points at which the :func:`~numpy.interp` function is evaluated.
+y : int, optional
+    Short one.
+
+.. versionadded:: 1.2
+.. note:: The **result** is a view of the input array.
+
+Example::
+
+    model = Model(x=1).fit(y)
+
+>>> fit(x)
+This is what the doctest prints as its result.
+
+After the code, the text goes on over
+two lines.
+
+* The first item of a list is a sentence.
+* The second item of a list is one too.
+
+======  ==================
+Column  Another
+======  ==================
+
+:param z: The value that is used if the key is missing.
+:returns: The number of rows that were seen.
+See https://example.com for all of the rest.
+x = [y for y in z]
+"""
+
+
+def test_only_the_prose_of_a_docstring_is_used():
+  assert list(pydoc_corpus.find_sentences(DOCSTRING)) == [
+    "Fit the model to data, e.g. to counts.",
+    "It returns the model itself!",
+    "The points at which the numpy.interp function is evaluated.",
+    "After the code, the text goes on over two lines.",
+    "The first item of a list is a sentence.",
+    "The second item of a list is one too.",
+  ]
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+  """An installed package that must not be imported."""
+  folder = tmp_path / "site" / "documented"
+  (folder / "tests").mkdir(parents=True)
+  sentence = "The {} sentence of {} is about the {} thing."
+  for name, numbers in [("big", range(6)), ("one", [7]), ("two", range(8, 12))]:
+    lines = [sentence.format(n, name, n) for n in numbers]
+    text = "\n".join([*lines, "The sentence that all of them have."])
+    (folder / f"{name}.py").write_text(f'"""{text}"""\n1 / 0\n')
+  (folder / "__init__.py").write_text("1 / 0\n")
+  (folder / "broken.py").write_text("def (:\n")
+  (folder / "tests" / "many.py").write_text('"""The tests are no text."""\n')
+  monkeypatch.syspath_prepend(str(folder.parent))
+  return "documented"
+
+
+def test_a_module_is_a_document_and_small_modules_join_the_next(
+  package, tmp_path, monkeypatch
+):
+  paths = {"stdlib": str(tmp_path / "empty")}
+  monkeypatch.setattr(pydoc_corpus.sysconfig, "get_paths", lambda: paths)
+  documents = list(pydoc_corpus.read_documents([package]))
+  numbers = [
+    re.findall(r"\bThe (\d+) sentence of", " ".join(d)) for d in documents
+  ]
+  assert [n for n in numbers if n] == [
+    [str(n) for n in range(6)],
+    [str(n) for n in range(7, 12)],
+  ]
+  sentences = [sentence for document in documents for sentence in document]
+  assert sentences.count("The sentence that all of them have.") == 1
+  assert "The tests are no text." not in sentences
+
+
+def test_pydoc_is_long_prose_without_duplicates_and_reproducible():
+  # In another process, since the file is removed when the process ends.
+  command = (
+    "from bert_tf.corpora import sources; "
+    "[file] = sources.find_files('pydoc'); "
+    "print(file.path); print(open(file.path).read(), end='')"
+  )
+  first, again = (
+    subprocess.run(
+      [sys.executable, "-c", command],
+      env={**os.environ, "PYTHONHASHSEED": seed},
+      check=True,
+      capture_output=True,
+      text=True,
+    ).stdout.split("\n", 1)
+    for seed in "35"
+  )
+  path, text = first
+  assert path.endswith("pydoc.txt")
+  assert not os.path.exists(os.path.dirname(path))
+  assert again[1] == text
+  documents = [part.split("\n") for part in text.strip().split("\n\n")]
+  sentences = [sentence for document in documents for sentence in document]
+  assert len(text) > 1_000_000 and len(documents) > 200
+  assert min(map(len, documents)) >= 5
+  assert len(set(sentences)) == len(sentences)
+  assert not re.search(r">>>|::$|``|:\w+:`|^\.\. |----|====", text, re.M)
+  letters = sum(char.isalpha() or char == " " for char in text)
+  assert letters / len(text) > 0.93
+
+
+@pytest.mark.parametrize("name", ["no_such_package", "os.path", "ast", "a b"])
+def test_a_package_that_is_not_installed_is_named(name):
+  with pytest.raises(ValueError, match=f"pydoc_packages: {name} "):
+    list(pydoc_corpus.read_documents([name]))
