@@ -48,7 +48,7 @@ WORKS = {
   "extract-features": "--model=run --input_file=in.txt "
   "--output_file=features.jsonl --max_seq_length=16 --layers=-1",
   "export --notext": "--model=run --export_dir=ids",
-  "convert-savedmodel": "--saved_model=ids --output_file=a.onnx",
+  "export --runtime": "onnx --model=run --export_dir=onnx",
 }
 NEEDS = {
   "export": "--model=run --export_dir=new",
@@ -104,7 +104,7 @@ def test_a_savedmodel_of_texts_needs_the_package(folder, run, run_script):
   arguments = ("--model=run", "--export_dir=texts")
   exported = run_script("export", *arguments, cwd=folder)
   assert exported.returncode == 0, exported.stderr
-  result = run("convert-savedmodel", "--saved_model=texts --output_file=b.onnx")
+  result = run("fill-mask", "--model=texts --text=[MASK]")
   assert result.returncode == 1
   *_, line = result.stderr.splitlines()
   assert "texts" in line and "pip install 'tensorflow-text==" in line

@@ -44,7 +44,8 @@ class ModelFolder:
     config: the model's sizes, from `config_file`.
     folder: the folder of the weights; "" for a new model.
     weights: the path of the weights; None for a new model.
-    reader: reads the weights; None for a new model and for a .weights.h5 file.
+    reader: reads the weights; None for a new model, for a .weights.h5 file and
+      for a file of ONNX or LiteRT.
     vocab_file: a vocab.txt or a tokenizer.json; None without either.
     saved: what the files beside the weights say about the model, in run.json,
       label_map.json or Hugging Face's config.json; None if they say nothing.
@@ -92,7 +93,8 @@ class ModelFolder:
     if path:
       found = weights.find_weights(path)
       folder = run_info.get_folder(found)
-      if not found.endswith(weights.KERAS_SUFFIX):
+      is_keras = found.endswith(weights.KERAS_SUFFIX)
+      if not is_keras and not weights.is_runtime_file(found):
         reader = checkpoints.CheckpointReader(found)
       saved = _read_saved(found, folder, reader)
       # TF Hub's SavedModels have their vocabulary among the assets.
@@ -148,6 +150,11 @@ class ModelFolder:
     """
     if not self.weights:
       return {}
+    if self.is_runtime_file:
+      raise ValueError(
+        f"{self.weights} can only predict. Give the model that it was exported "
+        "from."
+      )
     if not self.reader:
       raise ValueError(
         f"{self.weights} holds weights of Keras. Convert it with `bert-tf "
@@ -157,6 +164,11 @@ class ModelFolder:
     if shapes or not is_saved_model(self.weights):  # It may only prepare texts.
       checkpoint_names.check_is_bert(self.weights, shapes)
     return shapes
+
+  @property
+  def is_runtime_file(self) -> bool:
+    """Whether the weights are a file for ONNX or LiteRT, without variables."""
+    return weights.is_runtime_file(self.weights)
 
   @property
   def _saved_task(self) -> str | None:
@@ -182,6 +194,13 @@ class ModelFolder:
         the user's task.
     """
     task = self.task or self._saved_task
+    if self.is_runtime_file:
+      if not task or task != self._saved_task:
+        raise ValueError(
+          f"{self.weights} is for the task {self._saved_task}, which its "
+          f"{run_info.RUN_FILE} names, not for {task}."
+        )
+      return task
     if task:
       spec = task_registry.TASKS.get(task)
       model = task_registry.load(spec.model) if spec else None
@@ -221,6 +240,8 @@ class ModelFolder:
         f"{self.weights} is not a model of `task={self.task_name}`, but of "
         f"{self.saved.task}."
       )
+    if self.is_runtime_file:
+      return labels
     num_outputs = self.shapes["output_weights"][0]
     if num_outputs != labels.num_outputs:
       raise ValueError(

@@ -1,4 +1,4 @@
-"""Exports a checkpoint as a SavedModel.
+"""Exports a checkpoint as a SavedModel, or for ONNX or LiteRT.
 
 bert-tf export --model=out --export_dir=models/mrpc/1
 """

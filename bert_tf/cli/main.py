@@ -33,7 +33,6 @@ GROUPS = {
   },
   "Convert and inspect": {
     "convert": "convert_checkpoint",
-    "convert-savedmodel": "convert_savedmodel",
     "inspect": "inspect_checkpoint",
     "extend-vocab": "extend_vocab",
     "plot-curves": "plot_curves",

@@ -1,10 +1,11 @@
-"""Exports checkpoints as SavedModels, which TensorFlow Serving can serve.
+"""Exports checkpoints as SavedModels, or as files of ONNX or LiteRT.
 
-All take word-piece ids. Those of classifiers and encoders also take texts, with
-the operations of tensorflow-text, which TensorFlow Serving includes.
+All take word-piece ids. The SavedModels of classifiers and encoders also take
+texts, with the operations of tensorflow-text, which TensorFlow Serving has too.
 """
 
 import dataclasses
+import tempfile
 
 import tensorflow as tf
 from absl import logging
@@ -13,7 +14,7 @@ from bert_tf import task_registry
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as configs
-from bert_tf.export import encoders, saved_models, text
+from bert_tf.export import encoders, runtimes, saved_models, text
 from bert_tf.files import atomic, paths
 from bert_tf.model import heads
 from bert_tf.model.kernels import backend
@@ -32,24 +33,31 @@ class Built:
 
 
 def run(config: configs.ExportConfig, replaces: bool = False) -> str:
-  """Writes a SavedModel with run.json, bert_config.json and vocab.txt.
+  """Writes a model with run.json, bert_config.json and vocab.txt.
 
+  It is a SavedModel, or the file of another runtime, whose outputs are checked.
   A model with labels also gets label_map.json, and one exported without texts
   vocab.txt only if it has a vocabulary.
 
-  Returns the exported task. An existing SavedModel is only replaced if
-  `replaces` is true.
+  Returns the exported task. An existing model is only replaced if `replaces` is
+  true.
 
   Raises:
     ValueError: if the checkpoint lacks the head of the task; if settings,
       config, vocabulary, labels and run.json contradict each other or are
-      missing; or if the folder is not empty.
+      missing; if the folder is not empty; or if another runtime computes
+      other outputs.
+    ImportError: if a package of the runtime is missing.
   """
   if not replaces and not paths.is_free(config.export_dir):
     raise ValueError(
       f"{config.export_dir} is not empty; choose another `export_dir`."
     )
-  built = build(config, config.with_text, config.with_attention)
+  is_saved_model = config.runtime == "tensorflow"
+  if not is_saved_model:
+    runtimes.check_installed(config.runtime)
+  with_text = config.with_text and is_saved_model
+  built = build(config, with_text, config.with_attention)
   info = built.files.info
   if config.with_attention and not _model(info.task):
     raise ValueError(f"`attention` needs a task with a head, not {info.task}.")
@@ -60,7 +68,7 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
     training = dataclasses.replace(info.training, global_step=step)
     info = dataclasses.replace(info, training=training)
   long_text = getattr(info.settings, "long_text", None)
-  if config.with_text and long_text not in (None, "truncate"):
+  if with_text and long_text not in (None, "truncate"):
     logging.warning(
       "The run reads long texts with long_text=%s, but the SavedModel's own "
       "functions cut them to %s word pieces, so their scores will differ. "
@@ -68,10 +76,23 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
       long_text,
       info.settings.max_seq_length,
     )
-  with atomic.folder(
-    config.export_dir, last="saved_model.pb", replaces=replaces
-  ) as folder:
-    tf.saved_model.save(built.module, folder, signatures=built.signatures)
+  last = "saved_model.pb" if is_saved_model else runtimes.FILES[config.runtime]
+  with (
+    atomic.folder(config.export_dir, last=last, replaces=replaces) as folder,
+    tempfile.TemporaryDirectory() as temporary,
+  ):
+    saved_model = folder if is_saved_model else temporary
+    tf.saved_model.save(built.module, saved_model, signatures=built.signatures)
+    if not is_saved_model:
+      differences = runtimes.convert(
+        saved_model,
+        folder,
+        built.files.config,
+        config.runtime,
+        is_int8=config.quantize == "int8",
+      )
+      for name, difference in differences.items():
+        logging.info("%s: differs by at most %.1e.", name, difference)
     run_info.write_run(
       folder, info, built.files.config, built.files.vocab_content
     )

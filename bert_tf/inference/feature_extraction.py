@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bert_tf.files import atomic, paths, shard_files, text_lines
-from bert_tf.inference import batches, ids_functions
+from bert_tf.inference import batches, ids_functions, runtimes
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference.config import ExtractionConfig
 from bert_tf.model.kernels import backend
@@ -109,15 +109,23 @@ class FeatureExtractor:
       _LAST if index % num_layers == num_layers - 1 else f"layer_{index}"
       for index in config.layers
     ]
-    model = files.load_model(None)
-    model.embeddings.use_one_hot_embeddings = config.use_one_hot_embeddings
+    self._function: ids_functions.IdsFunction
+    if files.is_runtime_file:
+      self._function = runtimes.load_function(str(files.weights), files.config)
+      if {*names} != {_LAST}:
+        raise ValueError(
+          f"{files.weights} gives only the last layer; set `layers` to -1."
+        )
+    else:
+      model = files.load_model(None)
+      model.embeddings.use_one_hot_embeddings = config.use_one_hot_embeddings
 
-    def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
-      layers = model(features).all_encoder_layers
-      outputs = {n: layers[i] for n, i in zip(names, config.layers)}
-      return {_LAST: layers[-1], **outputs}
+      def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
+        layers = model(features).all_encoder_layers
+        outputs = {n: layers[i] for n, i in zip(names, config.layers)}
+        return {_LAST: layers[-1], **outputs}
 
-    self._function = ids_functions.KerasFunction(compute, self.bert_config)
+      self._function = ids_functions.KerasFunction(compute, files.config)
     self._counts = unknown_pieces.PieceCounts(tokenizer, "the texts")
     lengths = task_config.EncoderSettings(max_seq_length=config.max_seq_length)
     self._task = encoder.EncoderTask(tokenizer=tokenizer, settings=lengths)

@@ -1,6 +1,7 @@
 """A model as a function on word-piece ids, whatever holds the model.
 
-It is a Keras model with the weights of a checkpoint, or a SavedModel.
+It is a Keras model with the weights of a checkpoint, a SavedModel, or a file of
+another runtime (runtimes.py).
 """
 
 import abc

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf import task_registry
 from bert_tf.checkpoint import run_info
 from bert_tf.checkpoint.checkpoints import is_saved_model
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.checkpoint.weights import find_weights
 from bert_tf.files import paths
-from bert_tf.inference import batches, ids_functions, ids_rows
+from bert_tf.inference import batches, ids_functions, ids_rows, runtimes
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.feature_extraction import FeatureExtractor
@@ -34,7 +35,7 @@ class Attention:
 
 
 class Predictor:
-  """Predicts for texts with a SavedModel or a checkpoint.
+  """Predicts for texts with a checkpoint or an exported model.
 
   It may be shared between threads. Answers are those of the prediction files of
   the task's command.
@@ -105,7 +106,11 @@ class Predictor:
       if not all(paths.exists(os.path.join(weights, file)) for file in files):
         return  # It takes only ids.
     model = config.open()
-    if not is_saved_model(weights):
+    if model.is_runtime_file:
+      function = runtimes.load_function(weights, model.config)
+      self.functions = {ids_functions.IDS: function}
+      self.num_parameters = runtimes.count_parameters(model)
+    elif not is_saved_model(weights):
       self.functions, self.num_parameters = ids_functions.make_functions(model)
     elif model.saved and config.task not in (None, model.saved.task):
       raise ValueError(f"{weights} is a SavedModel of {model.saved.task}.")
@@ -225,8 +230,8 @@ def load(
 ) -> Predictor | FeatureExtractor:
   """Loads the model in a folder for predictions.
 
-  The folder may hold a released model, a run or its best/, a converted model, a
-  SavedModel or a Hugging Face model.
+  The folder may hold a released model, a run or its best/, a converted or an
+  exported model, or a Hugging Face model.
 
   Returns:
     A Predictor. For a model without a head that is not a SavedModel, a
@@ -244,6 +249,7 @@ def load(
   """
   path = os.fspath(folder)
   files = ModelFolder.open(path)
-  if is_saved_model(str(files.weights)) or files.trained_tasks:
-    return Predictor(path)
-  return FeatureExtractor(path)
+  is_encoder = files.task_name == task_registry.ENCODER.name
+  if is_encoder and not is_saved_model(str(files.weights)):
+    return FeatureExtractor(path)
+  return Predictor(path)

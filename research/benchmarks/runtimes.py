@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from bert_tf.export.runtimes import config as runtime_config
-from bert_tf.export.runtimes import conversion, ids_models
+from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.export import runtimes
+from bert_tf.inference import ids_functions
+from bert_tf.inference import runtimes as runtime_functions
 from research.benchmarks.config import BenchmarkConfig
 
 _BATCH_SIZES = (1, 8)
@@ -22,37 +24,37 @@ def measure(config: BenchmarkConfig) -> None:
   saved_model, length = config.needed("saved_model"), config.max_seq_length
   tf.config.threading.set_intra_op_parallelism_threads(1)
   tf.config.threading.set_inter_op_parallelism_threads(1)
-  model = ids_models.IdsModel(saved_model)
+  bert_config = ModelFolder.open(saved_model).config
+  model = ids_functions.load_functions(saved_model)[0][ids_functions.IDS]
   files = [os.path.join(saved_model, "saved_model.pb")]
   files += tf.io.gfile.glob(
     os.path.join(saved_model, "variables", "variables.*")
   )
   sizes = {"SavedModel": sum(tf.io.gfile.stat(f).length for f in files)}
   differences = {"SavedModel": 0.0}
-  runs = {"SavedModel": model.run}
+  calls: dict[str, ids_functions.IdsFunction] = {"SavedModel": model}
   with tempfile.TemporaryDirectory() as folder:
-    for ending, runtime in conversion.FORMATS.items():
+    for runtime, file in runtimes.FILES.items():
       for is_int8 in (False, True):
-        name = f"{ending} {'int8' if is_int8 else 'float32'}"
-        path = os.path.join(folder, f"{int(is_int8)}{ending}")
-        differences_by_output = conversion.convert(
-          runtime_config.ConversionConfig(
-            saved_model=saved_model,
-            output_file=path,
-            quantize="int8" if is_int8 else "none",
-          )
+        name = f"{runtime} {'int8' if is_int8 else 'float32'}"
+        differences_by_output = runtimes.convert(
+          saved_model, folder, bert_config, runtime, is_int8
         )
+        path = os.path.join(folder, file)
         sizes[name] = os.path.getsize(path)
         differences[name] = max(differences_by_output.values())
-        runs[name] = runtime.load(path, num_threads=1)
+        calls[name] = runtime_functions.load_function(path, bert_config, 1)
     columns = []
     for size in _BATCH_SIZES:
-      inputs = model.sample(size, length)
-      calls = {name: functools.partial(f, inputs) for name, f in runs.items()}
-      columns.append(_measure_in_turn(calls))
+      inputs = runtimes.sample(model, bert_config, size, length)
+      columns.append(
+        _measure_in_turn(
+          {name: functools.partial(f, inputs) for name, f in calls.items()}
+        )
+      )
   titles = "".join(f"{f'batch {size}, ms':>14}" for size in _BATCH_SIZES)
   print(f"{f'length {length}':18}{'MB':>8}{'difference':>12}{titles}")
-  for name in runs:
+  for name in calls:
     medians = [1e3 * statistics.median(column[name]) for column in columns]
     cells = "".join(f"{median:14.1f}" for median in medians)
     print(f"{name:18}{sizes[name] / 1e6:8.1f}{differences[name]:12.1e}{cells}")

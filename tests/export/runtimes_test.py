@@ -2,39 +2,29 @@
 
 import dataclasses
 import importlib.util
-import json
-import pathlib
+import os
 import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import bert_tf
 from bert_tf import modeling
 from bert_tf.export import config as configs
-from bert_tf.export import export
-from bert_tf.export.runtimes import config as runtime_config
-from bert_tf.export.runtimes import conversion
+from bert_tf.export import export, runtimes
+from bert_tf.inference import ids_functions
+from bert_tf.inference import runtimes as runtime_functions
 from bert_tf.model import heads
-from bert_tf.tasks.classification import glue
-from tests.support import tiny_models
+from tests.support import near_ties, tiny_models
 
 # Exporting and converting a model takes longer than the tests.
 pytestmark = pytest.mark.slow
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
-CONFIG = modeling.BertConfig(
-  vocab_size=50,
-  hidden_size=16,
-  num_hidden_layers=1,
-  num_attention_heads=2,
-  intermediate_size=32,
-  max_position_embeddings=24,
-  type_vocab_size=2,
-  initializer_range=0.3,
-)
 # So wide that matrices are most of the file.
-ENCODER_CONFIG = dataclasses.replace(CONFIG, vocab_size=3000, hidden_size=32)
+ENCODER_CONFIG = dataclasses.replace(
+  tiny_models.CONFIG, vocab_size=20000, hidden_size=32
+)
 MODELS = {
   "pretraining": heads.PretrainingModel,
   "swag": heads.MultipleChoiceModel,
@@ -42,74 +32,65 @@ MODELS = {
   "encoder": modeling.BertModel,
 }
 PACKAGES = {
-  ".onnx": ("tf2onnx", "onnx", "onnxruntime"),
-  ".tflite": ("ai_edge_litert",),
+  "onnx": ("tf2onnx", "onnx", "onnxruntime"),
+  "litert": ("ai_edge_litert",),
 }
-ENDINGS = [
+RUNTIMES = [
   pytest.param(
-    ending,
+    runtime,
     marks=pytest.mark.skipif(
       not all(map(importlib.util.find_spec, packages)),
       reason=f"needs {', '.join(packages)}: pip install '.[onnx,litert]'",
     ),
   )
-  for ending, packages in PACKAGES.items()
+  for runtime, packages in PACKAGES.items()
 ]
+TEXTS = ["the of and", "", "a in to, was?", "of the in and"]
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-  """Returns a function from a task to the folder of a small SavedModel."""
+def runs(tmp_path_factory):
+  """Returns a folder of checkpoints by task."""
+  folder = tmp_path_factory.mktemp("runs")
+  tiny_models.write_classifier(folder / "classification")
+  tf.keras.utils.set_random_seed(3)
+  for task, model_class in MODELS.items():
+    sizes = ENCODER_CONFIG if task == "encoder" else tiny_models.CONFIG
+    model = tiny_models.widen(model_class(sizes))
+    tiny_models.write_run(folder / task, model)
+    (folder / task / "bert_config.json").write_text(sizes.to_json_string())
+  return folder
+
+
+@pytest.fixture(scope="module")
+def exported(runs, tmp_path_factory):
+  """Returns a function to the folder of an exported task."""
   folder = tmp_path_factory.mktemp("exported")
 
-  def exported(task):
-    export_dir = folder / task
+  def exported(task, runtime="tensorflow", quantize="none"):
+    export_dir = folder / f"{task}_{runtime}_{quantize}"
     if not export_dir.exists():
-      make_saved_model(task, folder / f"{task}_run", export_dir)
-    return str(export_dir)
+      write(runs / task, export_dir, runtime=runtime, quantize=quantize)
+    return export_dir
 
   return exported
 
 
-def make_saved_model(task, run, export_dir):
-  settings = {"with_text": False}
-  if task == "classification":
-    shutil.copytree(GOLDEN / "tiny_classifier", run)
-    labels = [*glue.get_task("MNLI").labels]
-    label_map = {"task_name": "MNLI", "problem_type": task, "labels": labels}
-    (run / "label_map.json").write_text(json.dumps(label_map))
-    # It also has text functions, which are not converted.
-    settings = {"vocab_file": str(tiny_models.TINY / "vocab.txt")}
-  else:
-    tf.keras.utils.set_random_seed(3)
-    config = ENCODER_CONFIG if task == "encoder" else CONFIG
-    model = tiny_models.widen(MODELS[task](config))
-    tiny_models.write_run(run, model)
-    (run / "bert_config.json").write_text(config.to_json_string())
-    (run / "vocab.txt").unlink()  # Larger than the model.
-  if task == "squad":
+def write(run, export_dir, **settings):
+  if "squad" in str(run):
     settings |= {"max_query_length": 8, "doc_stride": 8}
-  export.run(
-    configs.ExportConfig(
-      export_dir=str(export_dir),
-      init_checkpoint=str(run),
-      max_seq_length=24,
-      **settings,
-    )
+  config = configs.ExportConfig(
+    init_checkpoint=str(run),
+    export_dir=str(export_dir),
+    max_seq_length=24,
+    with_text=settings.get("runtime") != "tensorflow",  # It is ignored.
+    **settings,
   )
+  return export.run(config)
 
 
-def convert(folder, path, is_int8=False):
-  config = runtime_config.ConversionConfig(
-    saved_model=str(folder),
-    output_file=str(path),
-    quantize="int8" if is_int8 else "none",
-  )
-  return conversion.convert(config)
-
-
-def load(path):
-  return conversion.FORMATS[path.suffix].load(str(path))
+def load(folder):
+  return bert_tf.Predictor(str(folder)).functions["ids"]
 
 
 def rows(batch_size, length, num_masks=None):
@@ -127,97 +108,118 @@ def rows(batch_size, length, num_masks=None):
   return {name: value.astype(np.int32) for name, value in values.items()}
 
 
-def saved_model_outputs(folder, inputs):
-  function = tf.saved_model.load(folder).signatures["ids"]
-  outputs = function(**{n: tf.constant(v) for n, v in inputs.items()})
-  return {name: value.numpy() for name, value in outputs.items()}
-
-
-@pytest.fixture(scope="module")
-def converted(exported, tmp_path_factory):
-  """Returns a function to the converted encoder and its differences."""
-  folder = tmp_path_factory.mktemp("converted")
-  result = {}
-
-  def converted(ending, is_int8=False):
-    path = folder / "deep" / f"{'int8' if is_int8 else 'float32'}{ending}"
-    if path not in result:
-      result[path] = convert(exported("encoder"), path, is_int8)
-    return path, result[path]
-
-  return converted
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_float32_computes_what_the_saved_model_does(
-  exported, converted, ending
-):
-  path, result = converted(ending)
-  assert set(result) == {"pooled_output", "sequence_output"}
-  assert max(result.values()) < 1e-5
-  run = load(path)
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("task", MODELS)
+def test_float32_computes_what_the_saved_model_does(exported, task, runtime):
+  function, expected = load(exported(task, runtime)), load(exported(task))
+  assert function.inputs.keys() == expected.inputs.keys()
   # Other sizes than those of the check, growing and shrinking.
-  for sizes in ((2, 7), (5, 24), (1, 3)):
-    inputs = rows(*sizes)
-    outputs = run(inputs)
-    want = saved_model_outputs(exported("encoder"), inputs)
-    assert set(outputs) == set(want)
+  for sizes in ((4, 11), (6, 24), (2, 3)):
+    inputs = rows(*sizes, num_masks=3 if task == "pretraining" else None)
+    if task == "swag":
+      inputs = {n: v.reshape(2, -1, sizes[1]) for n, v in inputs.items()}
+    outputs, want = function(inputs), expected(inputs)
+    assert outputs.keys() == want.keys() == function.outputs.keys()
     for name, value in want.items():
       np.testing.assert_allclose(outputs[name], value, atol=1e-5)
-  assert not list(path.parent.glob(".*"))
+      shape = zip(function.outputs[name].shape, value.shape, strict=True)
+      assert all(size in (None, actual) for size, actual in shape)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_int8_is_smaller_and_reports_its_differences(
-  exported, converted, ending
-):
-  path, result = converted(ending, is_int8=True)
-  # More than float32's rounding; tanh of [-1, 1], so no other model's either.
-  assert 1e-4 < result["pooled_output"] < 0.2
-  assert path.stat().st_size < 0.6 * converted(ending)[0].stat().st_size
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_int8_is_smaller_and_differs_a_little(exported, runtime):
+  folder = exported("encoder", runtime, "int8")
+  file = runtimes.FILES[runtime]
+  size = os.path.getsize(exported("encoder", runtime) / file)
+  assert os.path.getsize(folder / file) < 0.6 * size
   inputs = rows(3, 9)
-  outputs = load(path)(inputs)["pooled_output"]
-  want = saved_model_outputs(exported("encoder"), inputs)["pooled_output"]
-  assert 1e-4 < np.abs(outputs - want).max() < 0.2
+  outputs = load(folder)(inputs)["pooled_output"]
+  want = load(exported("encoder"))(inputs)["pooled_output"]
+  # More than float32's rounding; tanh of [-1, 1], so no other model's either.
+  assert 1e-4 < np.abs(outputs - want).mean() < 0.1
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("task", [task for task in MODELS if task != "encoder"])
-def test_every_task_is_converted(exported, tmp_path, task, ending):
-  path = tmp_path / f"model{ending}"
-  result = convert(exported(task), path)
-  assert max(result.values()) < 1e-5
-  inputs = rows(4, 11, num_masks=3 if task == "pretraining" else None)
-  if task == "swag":
-    inputs = {name: value.reshape(2, 2, 11) for name, value in inputs.items()}
-  outputs = load(path)(inputs)
-  for name, value in saved_model_outputs(exported(task), inputs).items():
-    np.testing.assert_allclose(outputs[name], value, atol=1e-5)
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_folder_answers_texts_as_its_checkpoint_does(runs, exported, runtime):
+  checkpoint = bert_tf.Predictor(str(runs / "classification"))
+  model = bert_tf.load(exported("classification", runtime))
+  assert model.num_parameters == checkpoint.num_parameters
+  assert model.info.labels == checkpoint.info.labels
+  for ours, theirs in zip(model.predict(TEXTS), checkpoint.predict(TEXTS)):
+    assert ours["label"] in near_ties.best(theirs["probabilities"])
+    for label, probability in theirs["probabilities"].items():
+      assert abs(ours["probabilities"][label] - probability) < 1e-5
+  [inputs] = model.ids_reader.preprocess([{n: [1] for n in rows(1, 2)}])
+  [outputs] = model.compute(inputs.sequences, model.ids_reader)
+  assert outputs["logits"].shape == (3,)
+  with pytest.raises(ValueError, match="no attention"):
+    model.attention("the")
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_inputs_longer_than_the_model_are_refused(converted, ending):
-  with pytest.raises(Exception, match="(?i)broadcast|failed to reshape"):
-    load(converted(ending)[0])(rows(2, 25))
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_an_encoder_gives_the_vectors_of_its_checkpoint(
+  runs, exported, runtime
+):
+  folder = exported("encoder", runtime)
+  model = bert_tf.load(folder)
+  expected = bert_tf.load(runs / "encoder")
+  np.testing.assert_allclose(
+    model.encode(TEXTS), expected.encode(TEXTS), atol=1e-5
+  )
+  for ours, theirs in zip(model.extract(TEXTS), expected.extract(TEXTS)):
+    np.testing.assert_allclose(ours.vectors, theirs.vectors, atol=1e-5)
+  with pytest.raises(ValueError, match="only the last layer"):
+    bert_tf.FeatureExtractor(str(folder), layers=(0,))
 
 
-class Altered:
-  """A runtime whose files have other outputs."""
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(
+  ("name", "value", "message"),
+  [
+    ("input_ids", 20000, "input_ids has the value 20000"),
+    ("segment_ids", -1, "segment_ids has the value -1"),
+    (None, None, "129 word pieces, .* at most 128"),
+  ],
+)
+def test_what_is_out_of_range_is_refused(
+  exported, runtime, name, value, message
+):
+  inputs = rows(2, 4 if name else 129)
+  if name:
+    inputs[name][0, 0] = value
+  with pytest.raises(ValueError, match=message):
+    load(exported("encoder", runtime))(inputs)
 
-  ENDING = ".onnx"
 
-  def __init__(self, alter):
-    self.alter = alter
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_only_predictions_of_its_task_are_possible(exported, runtime, tmp_path):
+  folder = exported("squad", runtime)
+  with pytest.raises(ValueError, match="squad.* not for ner"):
+    bert_tf.Predictor(str(folder), task="ner")
+  for open_model in (
+    modeling.BertModel.from_pretrained,
+    bert_tf.SentenceScorer,
+    lambda path: write(path, tmp_path / "new"),
+  ):
+    with pytest.raises(ValueError, match="can only predict"):
+      open_model(str(folder))
+  damaged = tmp_path / "damaged"
+  shutil.copytree(folder, damaged)
+  path = damaged / runtimes.FILES[runtime]
+  path.write_bytes(path.read_bytes()[:1000])
+  with pytest.raises(ValueError, match=path.name):
+    bert_tf.load(damaged)
 
-  def check_is_installed(self):
-    pass
 
-  def write(self, model, path, is_int8):
-    pathlib.Path(path).write_text("altered")
-    self.model = model
+class Altered(ids_functions.IdsFunction):
+  """A function with other outputs."""
 
-  def load(self, path):
-    return lambda inputs: self.alter(self.model.run(inputs))
+  def __init__(self, function, alter):
+    super().__init__(function.inputs, None)
+    self.function, self.alter = function, alter
+
+  def _compute(self, arrays):
+    return self.alter(self.function(arrays))
 
 
 def off_by(difference):
@@ -230,27 +232,40 @@ def off_by(difference):
 
 
 @pytest.mark.parametrize(
-  ("alter", "is_int8", "words"),
+  ("alter", "quantize", "words"),
   [
-    (off_by(2e-4), False, "probabilities by 2.0e-04, more than 1e-04"),
-    (off_by(float("nan")), False, "probabilities by nan"),
-    (off_by(float("nan")), True, "probabilities by nan"),
-    (lambda outputs: {"logits": outputs["logits"]}, False, "returns"),
-    (lambda out: {n: v[:1] for n, v in out.items()}, False, "returns"),
+    (off_by(2e-4), "none", "probabilities by 2.0e-04, more than 1e-04"),
+    (off_by(float("nan")), "none", "probabilities by nan"),
+    (off_by(float("nan")), "int8", "probabilities by nan"),
+    (lambda outputs: {"logits": outputs["logits"]}, "none", "returns"),
+    (lambda out: {n: v[:1] for n, v in out.items()}, "none", "returns"),
   ],
 )
 def test_a_result_with_other_outputs_is_not_written(
-  exported, tmp_path, monkeypatch, alter, is_int8, words
+  runs, exported, tmp_path, monkeypatch, alter, quantize, words
 ):
-  monkeypatch.setitem(conversion.FORMATS, ".onnx", Altered(alter))
-  path = tmp_path / "model.onnx"
-  path.write_text("old")
+  function = load(exported("classification"))
+  monkeypatch.setattr(
+    runtime_functions, "load_function", lambda *_: Altered(function, alter)
+  )
   with pytest.raises(ValueError, match=words):
-    convert(exported("classification"), path, is_int8)
-  assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
-  assert path.read_text() == "old"
+    write(
+      runs / "classification",
+      tmp_path / "new",
+      runtime="litert",
+      quantize=quantize,
+    )
+  assert not list(tmp_path.iterdir())
 
 
-def test_mistakes_are_named(exported, tmp_path):
-  with pytest.raises(ValueError, match="model.pb .*.onnx or .tflite"):
-    convert(exported("encoder"), tmp_path / "model.pb")
+@pytest.mark.parametrize(
+  ("settings", "words"),
+  [
+    ({"quantize": "int8"}, "`quantize=int8` needs `runtime=onnx`"),
+    ({"runtime": "onnx", "with_attention": True}, "`attention` needs"),
+    ({"runtime": "onnx", "task": "preprocessing"}, "`text`"),
+  ],
+)
+def test_settings_that_do_not_fit_are_named(runs, tmp_path, settings, words):
+  with pytest.raises(ValueError, match=words):
+    write(runs / "encoder", tmp_path / "new", **settings)

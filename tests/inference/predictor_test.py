@@ -13,7 +13,6 @@ from bert_tf import modeling, tokenization
 from bert_tf.checkpoint import checkpoint_names, checkpoints
 from bert_tf.export import config as configs
 from bert_tf.export import export
-from bert_tf.export.runtimes import ids_models
 from bert_tf.model import heads
 from tests.support import near_ties, tiny_models
 
@@ -201,9 +200,8 @@ def test_a_saved_model_whose_weights_are_not_finite_is_refused(
   with monkeypatch.context() as patch:
     patch.setattr(checkpoints, "check_finite", lambda path, tensors: None)
     export.run(config)
-  for open_model in (bert_tf.Predictor, ids_models.IdsModel):
-    with pytest.raises(ValueError, match=f"{path} .* not finite, in {name}"):
-      open_model(path)
+  with pytest.raises(ValueError, match=f"{path} .* not finite, in {name}"):
+    bert_tf.Predictor(path)
 
 
 def test_attention_is_that_of_the_model(checkpoint_predictor, run_folder):

@@ -1,1 +1,0 @@
-"""Conversion to ONNX and LiteRT."""
