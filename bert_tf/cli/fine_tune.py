@@ -1,4 +1,4 @@
-"""The command of every fine-tuning task; `tasks.registry` has what differs."""
+"""The command of every fine-tuning task; `task_registry` has what differs."""
 
 import dataclasses
 import functools

@@ -27,7 +27,7 @@ from bert_tf.checkpoint import checkpoints
 from bert_tf.training import curves
 
 _PLAIN = (
-  "from bert_tf.kernels import fused_attention as f; "
+  "from bert_tf.model.kernels import fused_attention as f; "
   "f.can_compute = lambda *_: False; "
   "from bert_tf.cli import run_pretraining; run_pretraining.run()"
 )

@@ -285,7 +285,7 @@ def test_a_module_is_a_document_and_small_modules_join_the_next(
 def test_pydoc_is_long_prose_without_duplicates_and_reproducible():
   # In another process, since the file is removed when the process ends.
   command = (
-    "from bert_tf.corpora import sources; "
+    "from bert_tf.text import sources; "
     "[file] = sources.find_files('pydoc'); "
     "print(file.path); print(open(file.path).read(), end='')"
   )
