@@ -25,6 +25,8 @@ from bert_tf.model.layers import lora
 
 GLOBAL_STEP = checkpoint_names.GLOBAL_STEP
 OBJECT_GRAPH = checkpoint_names.OBJECT_GRAPH
+# Models for ONNX and LiteRT, which `bert-tf export` writes beside a run.json.
+RUNTIME_FILES = ("model.onnx", "model.tflite")
 
 _LIST_FILE = "checkpoint"
 _INDEX = ".index"
@@ -60,6 +62,7 @@ class CheckpointReader:
   def __init__(self, path: str) -> None:
     self.untrained: frozenset[str] = frozenset()
     self.path = path
+    check_has_variables(path)
     if hugging_face_config.is_weights(path):
       self._reader: Any = hugging_face.Reader(path)
       self.untrained = self._reader.untrained
@@ -129,6 +132,19 @@ def prefix_to_read(path: str) -> str | None:
     f"model {path!r} not found: there is neither such a folder nor "
     f"{path}{_INDEX}."
   )
+
+
+def is_runtime_file(path: str) -> bool:
+  """Returns whether a path is a model for ONNX or LiteRT."""
+  return os.path.basename(path) in RUNTIME_FILES
+
+
+def check_has_variables(path: str) -> None:
+  """Raises ValueError for a file of another runtime, which has none to read."""
+  if is_runtime_file(path):
+    raise ValueError(
+      f"{path} can only predict. Give the model that it was exported from."
+    )
 
 
 def is_saved_model(path: str) -> bool:

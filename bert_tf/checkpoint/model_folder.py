@@ -94,7 +94,7 @@ class ModelFolder:
       found = weights.find_weights(path)
       folder = run_info.get_folder(found)
       is_keras = found.endswith(weights.KERAS_SUFFIX)
-      if not is_keras and not weights.is_runtime_file(found):
+      if not is_keras and not checkpoints.is_runtime_file(found):
         reader = checkpoints.CheckpointReader(found)
       saved = _read_saved(found, folder, reader)
       # TF Hub's SavedModels have their vocabulary among the assets.
@@ -150,11 +150,7 @@ class ModelFolder:
     """
     if not self.weights:
       return {}
-    if self.is_runtime_file:
-      raise ValueError(
-        f"{self.weights} can only predict. Give the model that it was exported "
-        "from."
-      )
+    checkpoints.check_has_variables(self.weights)
     if not self.reader:
       raise ValueError(
         f"{self.weights} holds weights of Keras. Convert it with `bert-tf "
@@ -168,7 +164,7 @@ class ModelFolder:
   @property
   def is_runtime_file(self) -> bool:
     """Whether the weights are a file for ONNX or LiteRT, without variables."""
-    return weights.is_runtime_file(self.weights)
+    return checkpoints.is_runtime_file(self.weights or "")
 
   @property
   def _saved_task(self) -> str | None:

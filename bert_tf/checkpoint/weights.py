@@ -9,8 +9,6 @@ from bert_tf.files import messages, paths, recognize
 from bert_tf.model import hugging_face_config
 
 RELEASED = "bert_model.ckpt"  # The prefix in the folders of 2018.
-# Models for ONNX and LiteRT, which `bert-tf export` writes beside a run.json.
-RUNTIME_FILES = ("model.onnx", "model.tflite")
 KERAS_SUFFIX = ".weights.h5"  # Of files that only `bert-tf convert` reads.
 
 
@@ -23,7 +21,7 @@ def find_weights(path: str) -> str:
   path = cache.resolve_model(path)
   if paths.is_file(path):
     suffixes = (*hugging_face_config.SUFFIXES, KERAS_SUFFIX)
-    if not path.endswith(suffixes) and not is_runtime_file(path):
+    if not path.endswith(suffixes) and not checkpoints.is_runtime_file(path):
       # A file of Keras is a zip archive, but there is better advice.
       form = "" if path.endswith(".keras") else recognize.form_of(path)
       fault = f"it is {form}." if form else _list([path])
@@ -55,7 +53,9 @@ def find_weights(path: str) -> str:
     theirs = [name for name in theirs if name == hugging_face.WEIGHTS]
   models += [os.path.join(path, name) for name in theirs]
   if run_info.RUN_FILE in names and not models:
-    models = [os.path.join(path, n) for n in RUNTIME_FILES if n in names]
+    models = [
+      os.path.join(path, n) for n in checkpoints.RUNTIME_FILES if n in names
+    ]
   if len(models) == 1:
     return models[0]
   if models:
@@ -63,11 +63,6 @@ def find_weights(path: str) -> str:
   raise ValueError(
     f"{path} holds no model that can be read: {_list(names, path)}"
   )
-
-
-def is_runtime_file(path: str | None) -> bool:
-  """Returns whether weights are a file for ONNX or LiteRT."""
-  return os.path.basename(path or "") in RUNTIME_FILES
 
 
 def find_config(path: str | None, folder: str) -> str:

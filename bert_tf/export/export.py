@@ -16,10 +16,7 @@ from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as configs
 from bert_tf.export import encoders, runtimes, saved_models, text
 from bert_tf.files import atomic, paths
-from bert_tf.model import heads
 from bert_tf.model.kernels import backend
-
-PREPROCESSING = task_registry.PREPROCESSING.name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +56,7 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
   with_text = config.with_text and is_saved_model
   built = build(config, with_text, config.with_attention)
   info = built.files.info
-  if config.with_attention and not _model(info.task):
+  if config.with_attention and not task_registry.TASKS[info.task].model:
     raise ValueError(f"`attention` needs a task with a head, not {info.task}.")
   reader = built.files.reader
   assert reader
@@ -111,44 +108,35 @@ def build(
   `with_attention` the one that returns the attention. Raises the errors of
   `run`.
   """
-  if config.task != PREPROCESSING:
-    backend.check_tensorflow()
+  backend.check_tensorflow()
   files = config.open()
-  if with_text or config.task == PREPROCESSING:
+  if with_text:
     files.needed_vocab()
   task = task_registry.find(files.task_name)
   if task is task_registry.PREPROCESSING and not with_text:
     raise ValueError("`task=preprocessing` takes texts, so it needs `text`.")
   if task is task_registry.PRETRAINING:
     files.config.check_bidirectional(files.config_file)
-  text_tokenizer = None
+  tokenizer = None
   if task is task_registry.PREPROCESSING or (
     with_text and task.text_signatures
   ):
-    tokenizer = files.make_tokenizer(files.case)
-    case = tokenizer.basic_tokenizer
-    text_tokenizer = text.BertTokenizer(
-      tokenizer.vocab, case.do_lower_case, case.strip_accents
+    of_texts = files.make_tokenizer(files.case)
+    case = of_texts.basic_tokenizer
+    tokenizer = text.BertTokenizer(
+      of_texts.vocab, case.do_lower_case, case.strip_accents
     )
-  module, functions = _module(files, text_tokenizer, with_attention)
-  return Built(files, module, functions)
-
-
-def _module(
-  files: ModelFolder,
-  tokenizer: text.BertTokenizer | None,
-  with_attention: bool,
-) -> tuple[tf.Module, saved_models.Signatures]:
-  info, bert_config = files.info, files.config
-  if info.task == PREPROCESSING:
-    assert tokenizer is not None
+  info = files.info
+  if task is task_registry.PREPROCESSING:
+    assert tokenizer
     length = info.settings.max_seq_length
     preprocessor = encoders.Preprocessor(tokenizer, length)
-    return preprocessor, preprocessor.signatures()
-  model = files.load_model(_model(info.task))
-  named = saved_models.NamedModel(model, bert_config.max_position_embeddings)
+    return Built(files, preprocessor, preprocessor.signatures())
+  model = files.load_model(task_registry.load(task.model))
+  positions = files.config.max_position_embeddings
+  named = saved_models.NamedModel(model, positions)
   functions = saved_models.functions_on_ids(named, info)
-  if info.task == task_registry.ENCODER.name:
+  if task is task_registry.ENCODER:
     lower_case = info.settings.do_lower_case is not False
     module: tf.Module = encoders.Encoder(named, files.vocab_file, lower_case)
   else:
@@ -157,11 +145,7 @@ def _module(
     if with_attention:
       functions |= saved_models.attention_function(model.bert, named)
   if tokenizer:
-    make = task_registry.load(task_registry.TASKS[info.task].text_signatures)
+    make = task_registry.load(task.text_signatures)
     functions |= make(named, tokenizer, info)
   module.tokenizer = tokenizer  # Its vocabulary is saved with the module.
-  return module, functions
-
-
-def _model(task: str) -> type[heads.HeadModel] | None:
-  return task_registry.load(task_registry.TASKS[task].model)
+  return Built(files, module, functions)

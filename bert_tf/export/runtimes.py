@@ -13,13 +13,13 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import modeling
-from bert_tf.checkpoint import weights
+from bert_tf.checkpoint import checkpoints
 from bert_tf.files import packages
 from bert_tf.inference import ids_functions, runtimes
 from bert_tf.inference.ids_functions import IdsFunction
 
 # The file of each runtime.
-FILES = dict(zip(("onnx", "litert"), weights.RUNTIME_FILES))
+FILES = dict(zip(("onnx", "litert"), checkpoints.RUNTIME_FILES))
 
 # ONNX 1.13 (2022), the newest version that tf2onnx 1.17 writes.
 _OPSET = 18

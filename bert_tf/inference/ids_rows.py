@@ -1,34 +1,13 @@
 """Rows of word-piece ids, which a model computes as they are."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from bert_tf.inference import ids_functions
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Answer, Row
-
-
-class RowReader(Protocol):
-  """What predictions need of a tasks.base.Task; IdsRows has it too."""
-
-  @property
-  def fields(self) -> tuple[str, ...]: ...  # noqa: D102
-  @property
-  def num_required(self) -> int: ...  # noqa: D102
-  @property
-  def outputs(self) -> tuple[str, ...]: ...  # noqa: D102
-  @property
-  def width(self) -> int | None: ...  # noqa: D102
-
-  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
-    """Yields the inputs of each row."""
-
-  def postprocess(
-    self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
-  ) -> Answer:
-    """Returns the answer of a row."""
 
 
 class IdsRows:
@@ -83,3 +62,7 @@ class IdsRows:
       name: (value[:length] if name in self._by_length else value).tolist()
       for name, value in output.items()
     }
+
+
+# What turns rows into a model's inputs, and its outputs into answers.
+RowReader = base.Task[Any] | IdsRows

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import modeling
+from bert_tf.checkpoint.convert import inspect
 from bert_tf.export import config as configs
 from bert_tf.export import export, runtimes
 from bert_tf.inference import ids_functions
@@ -198,6 +199,7 @@ def test_only_predictions_of_its_task_are_possible(exported, runtime, tmp_path):
     bert_tf.Predictor(str(folder), task="ner")
   for open_model in (
     modeling.BertModel.from_pretrained,
+    inspect.open_tensors,
     bert_tf.SentenceScorer,
     lambda path: write(path, tmp_path / "new"),
   ):
