@@ -57,20 +57,19 @@ class ElectraModel(heads.HeadModel):
 
     The guesses are drawn from its distribution, with the seeds of the step.
     """
-    logits = self.generator(features, training=training).masked_lm_logits
     keys = self.seed_generator.draw_mask((), 0.0).keys
-    uniform = tf.random.stateless_uniform(
-      tf.shape(logits), tf.bitcast(keys, tf.int32), minval=1e-9
-    )
+    with self.generator.seed_generator.counted_from(keys):
+      logits = self.generator(features, training=training).masked_lm_logits
+    seed = tf.bitcast(keys, tf.int32)
+    uniform = tf.random.stateless_uniform(tf.shape(logits), seed, minval=1e-9)
     noise = -tf.math.log(-tf.math.log(uniform))
     guesses = tf.argmax(logits + noise, axis=-1, output_type=tf.int32)
     ids, positions = features["input_ids"], features["masked_lm_positions"]
     is_masked = features["masked_lm_weights"] > 0
     rows = tf.zeros_like(positions) + tf.range(tf.shape(ids)[0])[:, None]
     places = tf.stack([rows, positions], axis=-1)[is_masked]
-    real = tf.tensor_scatter_nd_update(
-      ids, places, features["masked_lm_ids"][is_masked]
-    )
+    masked = features["masked_lm_ids"][is_masked]
+    real = tf.tensor_scatter_nd_update(ids, places, masked)
     text = tf.tensor_scatter_nd_update(ids, places, guesses[is_masked])
     return logits, text, text != real
 

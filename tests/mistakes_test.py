@@ -21,7 +21,7 @@ from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.cli import serve
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.files import lock
+from bert_tf.files import lock, shard_files
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
 from bert_tf.server import config as server_config
@@ -70,6 +70,11 @@ def not_finite(world):
 def to(world, target_format, path, target="new/ckpt", **values):
   source = ModelFolder.open(path, **values)
   convert.convert(source, "original", world.path(target), target_format)
+
+
+def check_pretraining(config):
+  file = config.bert_config_file
+  pretraining.check(config, ModelFolder.open(None, bert_config_file=file))
 
 
 def extend(world, word):
@@ -141,7 +146,7 @@ MISTAKES = (
     lambda w: letter_case.resolve(
       letter_case.Case(),
       letter_case.Case(),
-      w.write("accents.txt", "[PAD]\n[UNK]\nthe\ncaf\xe9"),
+      ("accents.txt", ["[PAD]", "[UNK]", "the", "caf\xe9"]),
     ),
     "accents.txt strip_accents=False do_lower_case=False",
   ),
@@ -212,11 +217,11 @@ MISTAKES = (
     lambda w: w.records(documents=2, num_shards=2),
     "2 of 2 shards",
   ),
-  Warned(
+  Mistake(
     "shards of an earlier command match the same pattern",
     lambda w: (
       w.write("other-00000-of-00003", ""),
-      w.records("other", num_shards=2),
+      shard_files.expand(w.records("other", num_shards=2) + "*"),
     ),
     "other-00000-of-00003",
   ),
@@ -274,7 +279,7 @@ MISTAKES = (
   ),
   Warned(
     "the learning rate only rises",
-    lambda w: pretraining.check(
+    lambda w: check_pretraining(
       w.configure(
         pretraining_config.PretrainingConfig,
         {"num_train_steps": 5, "num_warmup_steps": 5},
@@ -559,7 +564,7 @@ MISTAKES = (
   Mistake(
     "a setting of vectors for a classifier",
     lambda w: export_to(w, task="classification", pooling="max"),
-    "pooling 'max' classification task=encoder",
+    "pooling 'max' classification pooling",
   ),
   Mistake("vectors replace their texts", replace_texts, "in.txt output_file"),
   Mistake(

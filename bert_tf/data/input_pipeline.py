@@ -128,7 +128,9 @@ def _highest_values(
     "next_sentence_labels": 1,
     "cls_positions": length - 1,
   }
-  return {n: high for n, high in highest.items() if n in spec}
+  # Other features are lists of any length, which the caller checks.
+  fixed = tf.io.FixedLenFeature
+  return {n: h for n, h in highest.items() if isinstance(spec.get(n), fixed)}
 
 
 def _find_fault(

@@ -18,8 +18,8 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import paths
 from bert_tf.model import heads
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from tests.support import interop_models, run_infos, tiny_models
 
@@ -416,7 +416,7 @@ def test_a_training_reads_each_file_of_its_model_once(
   monkeypatch.setattr(paths, "read_bytes", count_and_read)
   monkeypatch.setattr(checkpoints.CheckpointReader, "__init__", count_and_init)
   (tmp_path / "train.csv").write_text("text,label\nthe of,good\nin,bad\n")
-  classification.run(
+  fine_tuning.run(
     classification_config.ClassificationConfig(
       task_name="csv",
       data_dir=str(tmp_path),

@@ -1,5 +1,6 @@
 """Tests that all classes accept rows in the same Python types."""
 
+import dataclasses
 import functools
 
 import keras
@@ -102,9 +103,19 @@ ROWS_AS = {
 
 
 def same(answer, expected):
-  """Returns whether two answers are equal; features are arrays."""
+  """Returns whether two answers are equal, but for rounding."""
   if hasattr(expected, "vectors"):
     return np.allclose(answer.vectors, expected.vectors, atol=1e-5)
+  if dataclasses.is_dataclass(expected):
+    return same(vars(answer), vars(expected))
+  if isinstance(expected, dict):
+    return answer.keys() == expected.keys() and all(
+      same(answer[key], value) for key, value in expected.items()
+    )
+  if isinstance(expected, list | tuple):
+    return len(answer) == len(expected) and all(map(same, answer, expected))
+  if isinstance(expected, float | np.floating):
+    return answer == pytest.approx(expected, abs=1e-5)
   return answer == expected
 
 

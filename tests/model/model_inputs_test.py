@@ -100,7 +100,8 @@ import keras, numpy as np, tensorflow as tf
 [cpu] = tf.config.list_physical_devices("CPU")
 devices = [tf.config.LogicalDeviceConfiguration()] * 2
 tf.config.set_logical_device_configuration(cpu, devices)
-from bert_tf import heads, modeling
+from bert_tf import modeling
+from bert_tf.model import heads
 with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
   model = heads.ClassifierModel(modeling.BertConfig(30, 8, 1, 2, 16), 2)
   model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True))

@@ -89,7 +89,7 @@ def test_the_best_checkpoint_has_the_run_info(tmp_path):
   train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f1")
   run = run_info.read_run(f"{tmp_path}/best")
   assert run.scores["f1"] == 0.1
-  assert dataclasses.replace(run, scores=None) == info
+  assert dataclasses.replace(run, scores={}) == info
   for name in ("bert_config.json", "label_map.json"):
     copied = (tmp_path / "best" / name).read_bytes()
     assert copied == (tmp_path / name).read_bytes()

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -206,8 +207,9 @@ def test_config_vocabulary_and_checkpoint_must_be_of_one_model(vocab, tmp_path):
   ):
     extend(vocab, tmp_path / "out", path=path)
   with pytest.raises(ValueError, match="was trained on cased text"):
-    cased = "cased_L-12_H-768_A-12/bert_model.ckpt"
-    extend(vocab, tmp_path / "out", path=cased)
+    cased = tmp_path / "cased_L-12_H-768_A-12"
+    shutil.copytree(MODEL, cased)
+    extend(vocab, tmp_path / "out", path=str(cased / "bert_model.ckpt"))
   assert not (tmp_path / "out").exists()
 
 

@@ -18,10 +18,10 @@ def test_answers_stand_where_squad_reads_them(config):
   articles, counts = triviaqa.convert(config)
   read = examples.parse({"data": articles}, "made", is_training=True)
   found = {
-    x.qas_id: " ".join(
-      x.context.doc_tokens[x.start_position : x.end_position + 1]
+    row["id"]: " ".join(
+      row["context"].split()[row["start_position"] : row["end_position"] + 1]
     )
-    for x in read
+    for row in read
   }
   assert found == {
     # The longest alias that begins first, with its comma.

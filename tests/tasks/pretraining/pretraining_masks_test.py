@@ -5,6 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.data import input_pipeline
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import (
@@ -85,8 +86,12 @@ def test_masked_pieces_are_replaced_with_the_configured_probabilities(
   records = pretraining_records.PretrainingRecords(files, form)
   for name, split in splits.items():
     config = settings(data, tmp_path, **split)
-    bert_config = pretraining.check(config)
-    labelled_records = pretraining.mask(config, bert_config, records)
+    model = ModelFolder.open(
+      None,
+      bert_config_file=config.bert_config_file,
+      vocab_file=config.vocab_file,
+    )
+    labelled_records = pretraining.mask(config, model, records)
     batch = next(iter(labelled_records.evaluation_dataset(64, 500, 2)))
     is_label = batch["masked_lm_weights"].numpy() > 0
     pieces, labels = (

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import modeling
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.model import heads
 from bert_tf.tasks.pretraining import (
   pretraining,
@@ -98,7 +99,9 @@ def test_values_of_a_checkpoint_are_not_replaced(tmp_path):
       output_dir="", init_checkpoint="bert_model.ckpt"
     ),
   )
+  file = config.bert_config_file
+  model = ModelFolder.open(None, bert_config_file=file)
   with pytest.raises(
     ValueError, match="initial_values=neighbours .*init_checkpoint"
   ):
-    pretraining.check(config)
+    pretraining.check(config, model)
