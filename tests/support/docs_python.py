@@ -15,7 +15,7 @@ from tests.support import forks
 
 FINE_TUNING = ("--train_batch_size=4", "--num_train_epochs=1", "--nouse_xla")
 SMALLER = {
-  "build_vocab": ("--vocab_size=500",),
+  "build-vocab": ("--vocab_size=500",),
   # The models have one layer.
   "extract-features": ("--layers=-1",),
   "pretrain": (

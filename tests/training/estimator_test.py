@@ -1,6 +1,7 @@
 """Training, resuming and reports, on a model with one trained weight."""
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ from keras import ops
 
 from bert_tf import distribution, modeling
 from bert_tf.checkpoint import checkpoints, run_folder
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.model import heads
 from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import config as training_config
@@ -229,10 +231,13 @@ def test_initial_values_are_those_of_the_seed(tmp_path):
 
 def test_a_run_on_a_file_system_of_tensorflow_is_resumed(tmp_path):
   remote = "ram://estimator_test/run"
+  config = tmp_path / "config.json"
+  config.write_text(json.dumps(runs.CONFIG))
+  model = ModelFolder.open(None, bert_config_file=str(config))
   for steps in (10, 15):
     folder = run_folder.RunFolder(remote, "pretraining")
     info = run_infos.make(task="pretraining")
-    folder.prepare(info, modeling.BertConfig(vocab_size=9), None)
+    folder.prepare(info, model)
     with runs.logged() as lines:
       make(remote, steps).train(batches)
   assert f"{remote}/model.ckpt-10" in lines()

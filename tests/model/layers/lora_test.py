@@ -175,7 +175,8 @@ def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(tmp_path):
   init = {"init_checkpoint": str(tmp_path / "bert.ckpt")}
   fine_tuning.run(make(tmp_path, "out", lora_rank=2, lora_alpha=4.0, **init))
   run = json.loads((tmp_path / "out" / "run.json").read_text())
-  assert (run["lora_rank"], run["lora_alpha"]) == (2, 4.0)
+  training = run["training"]
+  assert (training["lora_rank"], training["lora_alpha"]) == (2, 4.0)
   result = read_tensors(tmp_path / "out" / "model.ckpt-2")
   slots = {n for n in result if n.endswith("/adam_m")}
   assert len(slots) == 2 * 4 + 2
