@@ -13,9 +13,10 @@ import tensorflow as tf
 from bert_tf.checkpoint import run_info
 from bert_tf.export import saved_models, text
 from bert_tf.files import atomic, tokenizer_files
+from bert_tf.inference import ids_functions
 from bert_tf.modeling import Tensor
 
-# TF Hub's names for saved_models.ID_NAMES, in the same order.
+# TF Hub's names for ids_functions.ID_NAMES, in the same order.
 HUB_NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 
 
@@ -70,7 +71,7 @@ class Encoder(tf.Module):
       encoder_outputs: list of float32 [B, F, D], the output of each layer.
     """
     values = [inputs[name] for name in HUB_NAMES]
-    output = self.model(dict(zip(saved_models.ID_NAMES, values)), training)
+    output = self.model(dict(zip(ids_functions.ID_NAMES, values)), training)
     return {
       "pooled_output": output.pooled_output,
       "default": output.pooled_output,
@@ -103,8 +104,8 @@ class Preprocessor(tf.Module):
   def signatures(self) -> saved_models.Signatures:
     """Returns the function that takes texts."""
     return {
-      saved_models.TEXT: self.__call__,
-      saved_models.DEFAULT: self.__call__,
+      ids_functions.TEXT: self.__call__,
+      ids_functions.DEFAULT: self.__call__,
     }
 
 
@@ -147,5 +148,5 @@ class BertPackInputs(tf.Module):
     length = self._max_seq_length if seq_length is None else seq_length
     pack = self._pair if len(segments) == 2 else self._single
     packed = pack(length, *segments)
-    values = [packed[name] for name in saved_models.ID_NAMES]
+    values = [packed[name] for name in ids_functions.ID_NAMES]
     return dict(zip(HUB_NAMES, values))

@@ -13,11 +13,6 @@ from bert_tf.model import model_inputs
 from bert_tf.model.kernels import backend
 from bert_tf.modeling import Tensor
 
-# Names of signatures. Requests without a name use DEFAULT.
-ID_NAMES = ids_functions.ID_NAMES
-IDS, TEXT = ids_functions.IDS, ids_functions.TEXT
-ATTENTION = ids_functions.ATTENTION
-DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 ALL_POSITIONS = "ids_all_positions"  # Masked-LM logits of all positions.
 
 Signatures = dict[str, Any]  # tf.functions with an input_signature, by name.
@@ -97,7 +92,7 @@ class NamedModel(tf.Module):
       # An empty batch has length 0, but the pooler needs a position.
       added = tf.maximum(1 - length, 0)
     inputs = dict(inputs)
-    for name in ID_NAMES:
+    for name in ids_functions.ID_NAMES:
       paddings = [[0, 0]] * (inputs[name].shape.rank - 1) + [[0, added]]
       inputs[name] = tf.pad(inputs[name], paddings)
     return inputs
@@ -112,7 +107,7 @@ def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
 def ids_function(
   compute: Callable[[dict[str, Tensor]], Any],
   rank: int = 2,
-  names: Sequence[str] = ID_NAMES,
+  names: Sequence[str] = ids_functions.ID_NAMES,
 ) -> Any:
   """Returns a tf.function that calls `compute` with its inputs by name.
 
@@ -148,8 +143,8 @@ def functions_on_ids(model: NamedModel, info: run_info.RunInfo) -> Signatures:
 
   more = model_class.more_inputs
   rank = len(model_class.input_shape_names)
-  ids = ids_function(compute, rank, (*ID_NAMES, *more))
-  functions = {IDS: ids, DEFAULT: ids}
+  ids = ids_function(compute, rank, (*ids_functions.ID_NAMES, *more))
+  functions = {ids_functions.IDS: ids, ids_functions.DEFAULT: ids}
   if "masked_lm_positions" in more:
     functions[ALL_POSITIONS] = ids_function(compute_all)
   return functions
@@ -168,9 +163,11 @@ def attention_function(
   def attend(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     inputs = model.checked(inputs)
     output = model.call_layer(bert, inputs, return_attention_probs=True)
-    return {ATTENTION: ids_functions.stack_attention(output, inputs)}
+    return {
+      ids_functions.ATTENTION: ids_functions.stack_attention(output, inputs)
+    }
 
-  return {ATTENTION: ids_function(attend)}
+  return {ids_functions.ATTENTION: ids_function(attend)}
 
 
 def texts_spec(*names: str) -> list[tf.TensorSpec]:

@@ -15,6 +15,7 @@ from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
 from bert_tf.export import saved_models
 from bert_tf.files import packages
+from bert_tf.inference import ids_functions
 from bert_tf.model import heads
 from bert_tf.modeling import Tensor
 
@@ -176,7 +177,7 @@ class BertTokenizer(tf.Module):
       ids = tf.concat([first, second], axis=1)
       segment_ids = tf.concat([0 * first, 0 * second + 1], axis=1)
       shape = tf.stack([-1, max_seq_length if pad_to_max else -1])
-      rows = zip(saved_models.ID_NAMES, (ids, 0 * ids + 1, segment_ids))
+      rows = zip(ids_functions.ID_NAMES, (ids, 0 * ids + 1, segment_ids))
       return {name: values.to_tensor(shape=shape) for name, values in rows}
 
 
@@ -217,7 +218,7 @@ def classifier_signatures(
     lambda text, text_b: classify(text, text_b)
   )
   default = pair if settings.is_pair else single
-  return {"text": single, "text_pair": pair, saved_models.DEFAULT: default}
+  return {"text": single, "text_pair": pair, ids_functions.DEFAULT: default}
 
 
 def encoder_signatures(
@@ -252,7 +253,7 @@ def encoder_signatures(
       pooled = tf.math.l2_normalize(pooled, axis=-1)
     return {"embedding": pooled, "num_tokens": tf.reduce_sum(mask, axis=1)}
 
-  return {saved_models.TEXT: text}
+  return {ids_functions.TEXT: text}
 
 
 def _cut(rows: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:

@@ -24,8 +24,10 @@ from bert_tf.modeling import Tensor
 # Inputs of functions on word-piece ids, in this order.
 ID_NAMES = ("input_ids", "input_mask", "segment_ids")
 
-# Names of functions, which are signatures in a SavedModel.
+# Names of functions, which are signatures in a SavedModel. Requests without a
+# name use DEFAULT.
 IDS, TEXT, ATTENTION = "ids", "text", "attention"
+DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 # Tracing MiniLM takes 0.9 s of a CPU, an eager call 0.1 s, the first one 0.4 s.
 _NUM_EAGER_CALLS = 4

@@ -9,7 +9,7 @@ from absl import logging
 from google.protobuf import json_format
 from tensorflow.core.framework import types_pb2
 
-from bert_tf.export import saved_models
+from bert_tf.inference import ids_functions
 from bert_tf.inference.ids_rows import RowReader
 from bert_tf.inference.predictor import Predictor
 from bert_tf.server import types
@@ -47,7 +47,7 @@ class Signature:
   ) -> None:
     self.name = (model.name, name)
     self.reader = reader
-    self.takes_texts = name != saved_models.IDS
+    self.takes_texts = name != ids_functions.IDS
     self._predictor = model.predictor
     self._config = config = model.config
     sizes = model.predictor.bert_config
@@ -57,7 +57,7 @@ class Signature:
         reader.fields, reader.num_required, config.max_text_length
       )
     else:
-      specs = model.predictor.functions[saved_models.IDS].inputs
+      specs = model.predictor.functions[ids_functions.IDS].inputs
       has_choices = specs["input_ids"].shape.rank == 3
       self._row_class = types.ids_row(reader.fields, max_length, has_choices)
     for task in model.predictor.tasks.values():
@@ -128,7 +128,7 @@ class ServedModel:
     self.version: int = predictor.version
     self.predictor = predictor
     readers: dict[str, RowReader] = dict(predictor.tasks)
-    readers[saved_models.IDS] = predictor.ids_reader
+    readers[ids_functions.IDS] = predictor.ids_reader
     self.signatures = {n: Signature(self, n, r) for n, r in readers.items()}
     if not predictor.tasks:
       logging.warning("%s takes only ids: %s", name, _NO_TEXTS)
@@ -138,9 +138,9 @@ class ServedModel:
 
     Without a name, it is the one of texts, unless the first row has ids.
     """
-    if name in (None, saved_models.DEFAULT, f"{saved_models.TEXT}_pair"):
+    if name in (None, ids_functions.DEFAULT, f"{ids_functions.TEXT}_pair"):
       has_ids = any(isinstance(r, dict) and "input_ids" in r for r in rows[:1])
-      name = saved_models.IDS if has_ids else next(iter(self.signatures))
+      name = ids_functions.IDS if has_ids else next(iter(self.signatures))
     if name not in self.signatures:
       advice = "." if self.predictor.tasks else f"; {_NO_TEXTS}"
       raise HttpError(
@@ -157,7 +157,7 @@ class ServedModel:
     for signature in self.signatures.values():
       signature.compute([_SAMPLE_ID])
     model = self.predictor
-    if model.tasks and saved_models.ATTENTION in model.functions:
+    if model.tasks and ids_functions.ATTENTION in model.functions:
       model.attention("a")
 
   def attention(self, body: types.AttentionRequest) -> dict[str, Any]:

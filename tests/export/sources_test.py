@@ -7,7 +7,8 @@ import keras
 import pytest
 
 from bert_tf.export import config as configs
-from bert_tf.export import export, saved_models
+from bert_tf.export import export
+from bert_tf.inference import ids_functions
 from bert_tf.model import heads
 from tests.support import run_infos, tiny_models
 
@@ -96,7 +97,7 @@ def test_the_default_function_takes_what_the_run_was_trained_on(runs, tmp_path):
     settings = dataclasses.replace(CLASSIFIER.settings, is_pair=is_pair)
     info = dataclasses.replace(CLASSIFIER, settings=settings)
     built = build(make_run(runs, info, tmp_path / str(is_pair)), with_text=True)
-    default = built.signatures[saved_models.DEFAULT]
+    default = built.signatures[ids_functions.DEFAULT]
     assert [spec.name for spec in default.input_signature] == names
 
 
