@@ -10,6 +10,7 @@ import sys
 
 import keras
 import numpy as np
+from keras import ops
 
 from bert_tf import modeling, optimization
 from bert_tf.checkpoint import checkpoints
@@ -41,11 +42,40 @@ CLASSIFIER = {
   "label_ids": np.array([0, 2, 1, 0]),
   "is_real_example": np.array([1, 1, 1, 0]),
 }
+
+
+def of_classes(logits, features):
+  """The loss of examples, of which the last is not real."""
+  each = losses.per_example_loss(
+    logits, features["label_ids"], "classification"
+  )
+  return masked_mean(each, features["is_real_example"])
+
+
+def of_words(logits, features):
+  each = losses.cross_entropy(logits, features["label_ids"])
+  return masked_mean(each, features["label_mask"])
+
+
+def masked_mean(values, mask):
+  mask = ops.cast(mask, "float32")
+  return ops.sum(values * mask) / ops.sum(mask)
+
+
+def of_pretraining(outputs, features):
+  sums = losses.pretraining_loss(outputs, features)
+  return sum(total / weight for total, weight in sums.values())
+
+
+def of_spans(outputs, features):
+  return ops.mean(losses.span_losses(outputs, features))
+
+
 # The model, its loss, and its features in addition to INPUTS.
 MODELS = {
   "pretraining": (
     lambda: heads.PretrainingModel(CONFIG),
-    losses.pretraining_loss,
+    of_pretraining,
     {
       "masked_lm_positions": np.array([[1, 2], [3, 4], [1, 0], [6, 5]]),
       "masked_lm_ids": RNG.integers(1, 50, (4, 2)),
@@ -55,12 +85,12 @@ MODELS = {
   ),
   "classification": (
     lambda: heads.ClassifierModel(CONFIG, 3),
-    lambda *a: losses.classifier_loss(*a, "classification"),
+    of_classes,
     CLASSIFIER,
   ),
   "squad": (
     lambda: heads.SpanModel(CONFIG),
-    losses.span_loss,
+    of_spans,
     {
       "start_positions": np.array([0, 1, 2, 3]),
       "end_positions": np.array([0, 2, 2, 7]),
@@ -68,7 +98,7 @@ MODELS = {
   ),
   "ner": (
     lambda: heads.TokenModel(CONFIG, 5),
-    losses.token_loss,
+    of_words,
     {
       "label_ids": RNG.integers(0, 5, (4, 8)),
       "label_mask": RNG.integers(0, 2, (4, 8)),
@@ -76,14 +106,10 @@ MODELS = {
   ),
   "swag": (
     lambda: heads.MultipleChoiceModel(CONFIG),
-    lambda *a: losses.classifier_loss(*a, "classification"),
+    of_classes,
     CLASSIFIER,
   ),
 }
-
-
-def total_loss(loss_fn, outputs, features):
-  return sum(s / weight for s, weight in loss_fn(outputs, features).values())
 
 
 def train_one_step(model, loss_fn, features):
@@ -91,9 +117,7 @@ def train_one_step(model, loss_fn, features):
   optimizer = optimization.create_optimizer(1e-3, 10, 0)
   # A small scale keeps gradients below the clipping norm. Only TensorFlow has
   # sparse gradients, and their norm differs, as in the original.
-  model.compute_loss = lambda x, y, y_pred, *_, **__: (
-    0.02 * total_loss(loss_fn, y_pred, x)
-  )
+  model.compute_loss = lambda x, y, y_pred, *_, **__: 0.02 * loss_fn(y_pred, x)
   model.compile(optimizer=optimizer, jit_compile=False)
   model.train_on_batch(features)
   return optimizer
@@ -120,7 +144,7 @@ def main(folder, results_folder):
     outputs = model(features)
     for i, output in enumerate(keras.tree.flatten(outputs)):
       results[f"{kind}/output_{i}"] = keras.ops.convert_to_numpy(output)
-    loss = total_loss(loss_fn, outputs, features)
+    loss = loss_fn(outputs, features)
     results[f"{kind}/loss"] = keras.ops.convert_to_numpy(loss)
     made = update.Update(train_one_step(model, loss_fn, features))
     tensors = {
