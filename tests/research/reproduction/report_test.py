@@ -105,7 +105,7 @@ def test_a_report_has_results_undefined_ones_and_open_targets(tmp_path):
 
 
 def test_models_and_results_of_targets_are_known():
-  names = {source.name for source in catalog.MODELS}
+  names = {source.name for source in catalog.list_sources()}
   assert {target.model for target in targets.TARGETS} <= names
   for target in targets.TARGETS:
     assert target.result in report.RESULTS
