@@ -90,14 +90,14 @@ class Setup(Generic[Config]):
     """
     if self.folder.labels or self.config.train.encoder_only:
       return self.folder.labels
-    run, start = self.start.head_run, self.start.adapter or self.start.path
+    run = self.start.head_run
     spec = run.labels if run and run.task == self.config.task else None
     # The training examples have the names that LABEL_0 and so on stand for.
     names = spec.labels if spec and self.config.do_train else ()
     if names and names == hugging_face_config.numbered_labels(len(names)):
       return None
     if spec and known in (None, spec.labels):
-      logging.info("The labels come from %s.", start)
+      logging.info("The labels come from %s.", self.start.path)
     hint = "; set `encoder_only` to start a new head"
     return spec and dataclasses.replace(spec, hint=hint)
 
@@ -133,8 +133,6 @@ class Task(abc.ABC, Generic[SettingsT]):
     position_features: names of the targets that are as long as the input.
     unread_features: names of the targets that records have for readers of
       2018's files only.
-    reuses_records: whether records of an earlier run with equal rows and
-      settings are kept. If not, records are always written anew.
   """
 
   name: ClassVar[str]
@@ -149,7 +147,6 @@ class Task(abc.ABC, Generic[SettingsT]):
   first_results: ClassVar[tuple[str, ...]] = ()
   position_features: ClassVar[tuple[str, ...]] = ()
   unread_features: ClassVar[tuple[str, ...]] = ()
-  reuses_records: ClassVar[bool] = False
 
   tokenizer: tokenization.FullTokenizer
   settings: SettingsT
@@ -394,10 +391,6 @@ class Task(abc.ABC, Generic[SettingsT]):
   def score(self, rows: Sequence[Row], answers: Sequence[Answer]) -> Results:
     """Returns results of a split that need all its answers, such as F1."""
     return {}
-
-  def near_chance(self, rows: Sequence[Row], accuracy: float) -> float | None:
-    """Returns the accuracy of the most frequent label if a model's is close."""
-    return None
 
   def write_evaluation(
     self, output_dir: str, rows: Sequence[Row], answers: Sequence[Answer]

@@ -14,11 +14,15 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from bert_tf import settings
 from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.data import input_pipeline
-from bert_tf.tasks import base, step_errors
+from bert_tf.files import errors
+from bert_tf.tasks import base
+from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.rows import Answer, Results, Row
-from bert_tf.training import estimator, evaluation, evaluator, results
+from bert_tf.training import evaluation, results
+from bert_tf.training.estimator import Batches, Estimator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Run:
   objective: Any
   config: Any
   folder: run_folder.RunFolder
-  runner: estimator.Estimator
+  runner: Estimator
   data: Mapping[str, Data]
 
   def execute(self) -> Results | None:
@@ -84,23 +88,15 @@ class Run:
 
   def evaluate(self) -> Results:
     """Evaluates the dev split; writes and returns the results."""
-    task, path = self.objective, self.folder.path
+    task, path, rows = self.objective, self.folder.path, self.data["dev"].rows
     found, answers = self.compute_results()
     results.write_results(
       os.path.join(path, "eval_results.txt"), found, first=task.first_results
     )
-    if (rows := self.data["dev"].rows) is None:
-      return found
-    if self.folder.is_writable:
-      task.write_evaluation(path, rows, answers)
-    accuracy, scores = found.get("eval_accuracy", 1.0), dict(found)
-    if chance := task.near_chance(rows, accuracy):
-      logging.warning(
-        f"eval_accuracy {accuracy:.3g} is close to chance: the most frequent "
-        f"label alone would give {chance:.3g}."
-      )
-      scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
-    run_folder.write_scores(path, scores)
+    if rows is not None:
+      if self.folder.is_writable:
+        task.write_evaluation(path, rows, answers)
+      run_folder.write_scores(path, found)
     return found
 
   def compute_results(self) -> tuple[Results, list[Answer]]:
@@ -111,7 +107,7 @@ class Run:
     task, data = self.objective, self.data["dev"]
     answers: list[Answer] = []
 
-    def score(batches: evaluator.Batches) -> Results:
+    def score(batches: Batches) -> Results:
       if data.rows is None:
         return {}
       answers.extend(self._answer_rows(data.rows, batches))
@@ -120,7 +116,7 @@ class Run:
     with self._explained("eval_batch_size", data):
       batches = data.evaluation(self.config.eval_batch_size)
       if task.has_loss:
-        means = self.runner.evaluate(batches, score=score)
+        means = self.runner.evaluate(batches, score)
       else:
         means = self.runner.report(score(self.runner.predict(batches)))
     return task.name_results(means), answers
@@ -152,7 +148,7 @@ class Run:
       logging.info(f"To serve this model: bert-tf serve --model={path}")
 
   def _answer_rows(
-    self, rows: Sequence[Row], batches: evaluator.Batches
+    self, rows: Sequence[Row], batches: Batches
   ) -> Iterator[Answer]:
     outputs = itertools.chain.from_iterable(
       base.split_outputs(values) for values, _ in batches
@@ -161,9 +157,26 @@ class Run:
 
   @contextlib.contextmanager
   def _explained(self, batch_setting: str, data: Data) -> Iterator[None]:
-    length = self.config.max_seq_length
-    with (
-      data.explained(),
-      step_errors.explained(self.config, batch_setting, length),
-    ):
-      yield
+    """Names a faulty record, and turns exhausted memory into advice."""
+    try:
+      with data.explained():
+        yield
+    except errors.OutOfMemoryError:
+      raise  # An evaluation during training has already explained it.
+    except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+      if errors.system_limit(error) is not None:
+        raise
+      remedies = [f"a lower `{batch_setting}`"]
+      if batch_setting == "train_batch_size":
+        accumulation = "a higher `gradient_accumulation_steps`"
+        remedies = [accumulation, "`recompute`", *remedies]
+      # In pre-training, the records determine the length.
+      if isinstance(self.config, FineTuningConfig):
+        remedies.append("a lower `max_seq_length`")
+      reason = errors.reason(error).rstrip(".") or type(error).__name__
+      batch_size = settings.values(self.config)[batch_setting]
+      raise errors.OutOfMemoryError(
+        f"out of memory ({reason}): a batch of `{batch_setting}={batch_size}` "
+        f"with {self.config.max_seq_length} word pieces is too large. Use "
+        f"{' or '.join(remedies)}."
+      ) from error

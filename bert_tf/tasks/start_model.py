@@ -27,8 +27,8 @@ class StartModel:
 
   @property
   def path(self) -> str | None:
-    """The weights; None for random values."""
-    return self.model.weights
+    """The adapter, else the weights; None for random values."""
+    return self.adapter or self.model.weights
 
   @functools.cached_property
   def head_run(self) -> run_info.RunInfo | None:
@@ -52,69 +52,60 @@ class StartModel:
     """Returns whether a run of these labels keeps the head; logs the decision.
 
     Raises:
-      ValueError: if the head has the same labels in another order, or if it
-        cannot be kept and do_train is not set, so that no new one is trained.
+      ValueError: if the head cannot be kept and do_train is not set, so that no
+        new one is trained.
     """
-    start = self.adapter or self.path
     # The pooler's variables, for instance, are not in an adapter.
-    known = {*self.head_shapes, *self.model.shapes}
-    missing = model.missing_variables(known)
-    reason = "`encoder_only` is set" if encoder_only else None
-    if missing and not reason:
+    missing = model.missing_variables({*self.head_shapes, *self.model.shapes})
+    if encoder_only:
+      reason: str | None = "`encoder_only` is set"
+    elif missing:
       reason = f"it has no {missing[0]}"
-    reason = reason or self._other_purpose(model.task, labels)
+    else:
+      reason = self._find_difference(model.task, labels)
     if not reason:
-      logging.info("The head comes from %s.", start)
+      logging.info("The head comes from %s.", self.path)
       return True
     if not do_train:
       raise ValueError(
-        f"{start} is not a trained model for {model.task}: {reason}. Set "
+        f"{self.path} is not a trained model for {model.task}: {reason}. Set "
         "`do_train`, or give a model for this task."
       )
     log = logging.info if missing or encoder_only else logging.warning
-    log("%s: the head is new, since %s.", start, reason)
+    log("%s: the head is new, since %s.", self.path, reason)
     return False
 
-  def _other_purpose(
+  def _find_difference(
     self, task: str, labels: run_info.LabelSpec | None
   ) -> str | None:
-    """Returns why the head is not one for a task and its labels, if it is not.
+    """Returns what the head was trained for, if not for a task and its labels.
 
     Ignores the case of labels, since MNLI models on Hugging Face use both.
     """
-    run, start = self.head_run, self.adapter or self.path or ""
+    run = self.head_run
     if run and run.task not in (task, "encoder", "preprocessing"):
       return f"it was trained for {run.task}"
     if not labels:
       return None
-    there = run.labels if run else None
-    if there and there.problem_type != labels.problem_type:
-      return f"it was trained for {there.problem_type}"
-    ours = [name.casefold() for name in labels.labels]
-    theirs = [name.casefold() for name in there.labels] if there else []
-    # Some GLUE tasks have ids as labels, for which Hugging Face's files have
-    # names.
-    are_ids = list(labels.labels) == [str(i) for i in range(len(ours))]
-    is_same = ours == theirs or (
-      are_ids and hugging_face_config.is_weights(start)
-    )
-    if not is_same and sorted(ours) == sorted(theirs):
-      raise ValueError(
-        f"{start} was trained for the same labels in another order: there "
-        f"{messages.join_names(theirs)}, here {messages.join_names(ours)}. Set "
-        "`encoder_only` to start a new head."
-      )
+    head_labels = run.labels if run else None
+    if head_labels and head_labels.problem_type != labels.problem_type:
+      return f"it was trained for {head_labels.problem_type}"
     num_outputs = self.head_shapes["output_weights"][0]
     if num_outputs != labels.num_outputs:
       return f"it has {num_outputs} labels, not {labels.num_outputs}"
     numbered = hugging_face_config.numbered_labels(len(labels.labels))
-    if not there or (numbered and there.labels == numbered):
+    if not head_labels or (numbered and head_labels.labels == numbered):
       logging.warning(
-        "%s does not name the labels of its head, so they are taken to be %s.",
-        start,
-        messages.join_names(labels.labels),
+        f"{self.path} does not name the labels of its head, so they are taken "
+        f"to be {messages.join_names(labels.labels)}."
       )
       return None
-    if is_same:
+    # Some GLUE tasks have ids as labels, for which Hugging Face's files have
+    # names.
+    are_ids = list(labels.labels) == [*map(str, range(len(labels.labels)))]
+    is_same = [*map(str.casefold, labels.labels)] == [
+      *map(str.casefold, head_labels.labels)
+    ]
+    if is_same or (are_ids and hugging_face_config.is_weights(self.path or "")):
       return None
-    return f"it has the labels {messages.join_names(there.labels)}"
+    return f"it has the labels {messages.join_names(head_labels.labels)}"

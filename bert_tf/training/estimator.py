@@ -1,5 +1,7 @@
 """Trains, evaluates and predicts: the loop around a training step."""
 
+import collections
+import functools
 import math
 import os
 import random
@@ -7,24 +9,24 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import keras
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from bert_tf import distribution, optimization
 from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.files import messages
-from bert_tf.model.layers import lora, mixed_precision
+from bert_tf.model.layers import layer_norm, lora, mixed_precision
 from bert_tf.model.losses import Sums
 from bert_tf.training import (
   adapters,
   budget,
   compilation,
   evaluation,
-  evaluator,
   progress,
   restore,
 )
@@ -34,12 +36,8 @@ from bert_tf.training import step as step_lib
 from bert_tf.training import update as update_lib
 from bert_tf.training.objective import Features
 
-# A loss is too high above this multiple of the first loss, or of 1 if the first
-# is lower. An untrained model has a cross entropy of log(number of classes).
-_FACTOR = 100
-
-# A single high loss may be a batch with an outlier.
-_NUM_IN_A_ROW = 3
+# The NumPy outputs of each batch, and its features.
+Batches = Iterator[tuple[Any, Features]]
 
 
 class DivergedError(ValueError):
@@ -84,7 +82,17 @@ class Estimator:
       config.gradient_accumulation_steps,
       config.seed,
     )
-    self._evaluator = evaluator.Evaluator(self.model, objective)
+    self._strategy = tf.distribute.get_strategy()
+    self._num_rows = 0  # Size of the largest evaluation batch so far.
+    # With dynamic padding, TensorFlow would otherwise trace each width.
+    self._evaluate_batch, self._predict_batch = (
+      tf.function(
+        functools.partial(self._run_replicas, has_loss),
+        reduce_retracing=True,
+        autograph=False,
+      )
+      for has_loss in (True, False)
+    )
     self._eval_writer: tf.summary.SummaryWriter | None = None
     # Step of the weights in memory; None before they are trained or loaded.
     self._step: int | None = None
@@ -230,15 +238,13 @@ class Estimator:
 
   def evaluate(
     self,
-    dataset: tf.data.Dataset,
-    num_steps: int | None = None,
-    score: Callable[[evaluator.Batches], Mapping[str, float]] | None = None,
+    batches: tf.data.Dataset,
+    score: Callable[[Batches], Mapping[str, float]] | None = None,
   ) -> dict[str, float | int]:
     """Evaluates the current weights, which were trained or loaded before.
 
     Args:
-      dataset: batches.
-      num_steps: number of batches; None for all of a finite dataset.
+      batches: finite batches.
       score: takes the outputs and the features of each batch, which are
         computed while it reads them, and returns further results.
 
@@ -250,11 +256,38 @@ class Estimator:
       RuntimeError: if no weights were trained or loaded.
       ValueError: if there is no batch, or the loss is not finite.
     """
-    batches = dataset.take(-1 if num_steps is None else num_steps)
-    results = self._evaluator.evaluate(batches, score)
-    if not math.isfinite(results["loss"]):
-      raise DivergedError(f"the evaluation's loss is {results['loss']}.")
-    return self.report(results)
+    totals = None
+
+    def compute_outputs() -> Batches:
+      nonlocal totals
+      for outputs, sums, features in self._run(
+        self._evaluate_batch, batches, "evaluating"
+      ):
+        # Adds up in float64, since a data set has far more terms than a batch.
+        totals = objective_lib.add(
+          totals, tf.nest.map_structure(np.float64, sums)
+        )
+        yield outputs, features
+
+    stream = compute_outputs()
+    scores = score(stream) if score else {}
+    collections.deque(stream, maxlen=0)  # What `score` did not need.
+    if totals is None:
+      raise ValueError("there is no whole batch of examples to evaluate on.")
+    means = objective_lib.means(totals)
+    if not math.isfinite(means["loss"]):
+      raise DivergedError(f"the evaluation's loss is {means['loss']}.")
+    return self.report({**means, **scores})
+
+  def predict(self, batches: tf.data.Dataset) -> Batches:
+    """Yields the outputs and the features of each batch.
+
+    Raises RuntimeError as `evaluate`.
+    """
+    for outputs, _, features in self._run(
+      self._predict_batch, batches, "predicting"
+    ):
+      yield outputs, features
 
   def report(
     self, results: Mapping[str, float | int]
@@ -267,13 +300,57 @@ class Estimator:
     progress.write_events(self._eval_writer, step, results)
     return {**results, checkpoints.GLOBAL_STEP: step}
 
-  def predict(self, dataset: tf.data.Dataset) -> evaluator.Batches:
-    """Yields the NumPy outputs and the features of each batch.
+  def _run(
+    self, function: Callable[..., Any], batches: tf.data.Dataset, what: str
+  ) -> Iterator[tuple[Any, Sums, Features]]:
+    """Yields the outputs, sums and features of each batch, in NumPy.
 
-    Raises RuntimeError as `evaluate`.
+    TPUs need batches of one shape. There, smaller batches are filled up with
+    zeros, which have no weight in losses and metrics.
     """
     self._weights_step()
-    yield from self._evaluator.predict(dataset)
+    for features in progress.track(batches, what, "batch"):
+      full, num_rows = features, None
+      if distribution.needs_full_batches():
+        num_rows = next(iter(features.values())).shape[0]
+        self._num_rows = max(self._num_rows, num_rows)
+        full = {
+          name: tf.pad(
+            value,
+            [(0, self._num_rows - num_rows)]
+            + [(0, 0)] * (value.shape.rank - 1),
+          )
+          for name, value in features.items()
+        }
+      outputs, sums = tf.nest.map_structure(lambda t: t.numpy(), function(full))
+      yield (
+        tf.nest.map_structure(lambda value, n=num_rows: value[:n], outputs),
+        sums,
+        features,
+      )
+
+  def _run_replicas(self, has_loss: bool, features: Features) -> Any:
+    """Returns the outputs and the sums of a batch, on all devices."""
+
+    def run_replica(features: Features) -> objective_lib.BatchSums:
+      features = distribution.select_replica_part(features)
+      with layer_norm.fused():
+        if has_loss:
+          return self.objective.loss_sums(self.model, features, training=False)
+        outputs = self.model(features, training=False)
+        return objective_lib.BatchSums({}, {}, outputs)
+
+    def add_replicas(value: tf.Tensor) -> tf.Tensor:
+      return self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+
+    replicas = self._strategy.run(run_replica, (features,))
+    losses, sums = tf.nest.map_structure(
+      add_replicas, (replicas.losses, replicas.metrics)
+    )
+    if has_loss:
+      loss = tf.add_n([total / weight for total, weight in losses.values()])
+      sums = {"loss": (loss, tf.ones([])), **sums}
+    return distribution.gather_outputs(replicas.outputs), sums
 
   def _weights_step(self) -> int:
     if self._step is None:
@@ -322,7 +399,12 @@ def _build_model(
 
 
 class LossCheck:
-  """Checks the losses and weights of a training in the folder `output_dir`."""
+  """Checks the losses and weights of a training in the folder `output_dir`.
+
+  A loss is too high above 100 times the first loss, or above 100 if the first
+  is below 1: an untrained model has a cross entropy of log(number of classes).
+  A single high loss may be a batch with an outlier.
+  """
 
   def __init__(self, output_dir: str) -> None:
     self._output_dir = output_dir
@@ -337,9 +419,9 @@ class LossCheck:
     """
     if self._first is None:
       self._first = loss
-    is_high = loss > _FACTOR * max(1.0, self._first)
+    is_high = loss > 100 * max(1.0, self._first)
     self._num_high = self._num_high + 1 if is_high else 0
-    if not math.isfinite(loss) or self._num_high >= _NUM_IN_A_ROW:
+    if not math.isfinite(loss) or self._num_high >= 3:
       self._stop(
         f"the loss rose from {self._first:.4g} to {loss:.4g} by step {step}"
       )

@@ -112,9 +112,9 @@ def train_for_seconds(output_dir, seconds=40):
   return runner.train(batches)
 
 
-def evaluate_newest(runner, dataset, num_steps=None):
+def evaluate_newest(runner, dataset):
   runner.load_for_inference()
-  return runner.evaluate(dataset, num_steps)
+  return runner.evaluate(dataset)
 
 
 def weights_at(output_dir, step):

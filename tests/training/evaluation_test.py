@@ -23,7 +23,7 @@ def train(output_dir, values=(), num_train_steps=30, **kwargs):
   runner = make(output_dir, num_train_steps, **kwargs)
 
   def evaluate():
-    results = runner.evaluate(batches(0), 2)
+    results = runner.evaluate(batches(0).take(2))
     return {**results, "f1": next(values)} if kwargs.get("best_metric") else {}
 
   return runner.train(batches, evaluate), runner
@@ -37,7 +37,7 @@ def best_step(output_dir):
 def test_evaluation_does_not_disturb_training(tmp_path):
   make(tmp_path / "without").train(batches)
   runner = make(tmp_path / "with", eval_every_steps=7, best_metric="error")
-  runner.train(batches, lambda: runner.evaluate(batches(100), 3))
+  runner.train(batches, lambda: runner.evaluate(batches(100).take(3)))
   for step in (10, 20, 30):
     assert_same(
       weights_at(tmp_path / "without", step),
@@ -55,7 +55,7 @@ def test_each_evaluation_uses_the_weights_of_its_step(tmp_path):
     save_checkpoints_steps=1,
     keep_checkpoint_max=0,
   )
-  runner.train(batches, lambda: runner.evaluate(batches(0), 1))
+  runner.train(batches, lambda: runner.evaluate(batches(0).take(1)))
   errors = curves.read(str(tmp_path / "eval"))["error"]
   x = np.float32([1, 2, 3, 4])
   assert list(errors) == [2, 4, 6]

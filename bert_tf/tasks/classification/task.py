@@ -90,7 +90,6 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
   fields = ("text", "text_b")
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
   loss_mask = "is_real_example"
-  reuses_records = True
 
   layout: layouts.FileLayout | None = None
   parts: dict[str, Rows] = dataclasses.field(
@@ -270,28 +269,27 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     names = self._layout.metrics
     return means | metrics.scores(names, self._spec, rows, answers)
 
-  def near_chance(self, rows: Rows, accuracy: float) -> float | None:
-    """Returns the most frequent label's fraction, if it explains accuracy.
-
-    It explains accuracies up to two standard errors above it. Warns if that is
-    all of them.
-    """
-    if self._spec.problem_type != run_info.CLASSIFICATION:
-      return None
-    counts = collections.Counter(row["label"] for row in rows)
-    num = counts.total()
-    chance = max(counts.values()) / num
-    noise = 2 * np.sqrt(chance * (1 - chance) / num)
-    if chance + noise > 1:
-      logging.warning(f"{num} examples are too few to tell this from chance.")
-      return None
-    return chance if accuracy <= chance + noise else None
-
   def write_evaluation(
     self, output_dir: str, rows: Rows, answers: Sequence[Answer]
   ) -> None:
-    """Writes eval_predictions.jsonl and logs the scores of each label."""
+    """Writes eval_predictions.jsonl and logs the scores of each label.
+
+    Warns if the accuracy is at most two standard errors above that of the most
+    frequent label.
+    """
     objects = metrics.describe_predictions(self._spec, rows, answers)
+    if self._spec.problem_type == run_info.CLASSIFICATION:
+      num, counts = len(rows), collections.Counter(r["label"] for r in rows)
+      chance = max(counts.values()) / num
+      hits = [r["label"] == a["label"] for r, a in zip(rows, answers)]
+      limit = chance + 2 * np.sqrt(chance * (1 - chance) / num)
+      if limit > 1:
+        logging.warning(f"{num} examples are too few to tell this from chance.")
+      elif np.mean(hits) <= limit:
+        logging.warning(
+          f"eval_accuracy {np.mean(hits):.3g} is close to chance: the most "
+          f"frequent label alone would give {chance:.3g}."
+        )
     path = os.path.join(output_dir, "eval_predictions.jsonl")
     results.write_lines(path, map(json_files.encode, objects))
 

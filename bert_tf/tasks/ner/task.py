@@ -48,7 +48,6 @@ class NerTask(base.Task[config_lib.NerSettings]):
   )
   loss_name = "token_loss"
   loss_mask = "label_mask"
-  reuses_records = True
 
   splits_punctuation: bool = False
 

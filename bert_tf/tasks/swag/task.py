@@ -27,7 +27,6 @@ class SwagTask(base.Task[config_lib.TaskSettings]):
   fields = ("context", "choices")
   num_required = 2
   loss_mask = "is_real_example"
-  reuses_records = True
 
   @functools.cached_property
   def layout(self) -> layouts.ChoiceLayout:

@@ -400,15 +400,27 @@ def make_task(**fields):
 
 # Two standard errors, 2 * sqrt(p * (1 - p) / 100), lead above 1 for p = 0.98.
 @pytest.mark.parametrize(
-  ("num", "accuracy", "chance"),
-  [(60, 0.3, 0.6), (60, 0.69, 0.6), (60, 0.7, None), (98, 1.0, None)],
+  ("num", "num_hits", "words"),
+  [
+    *((60, 30, "close to chance"), (60, 69, "close to chance")),
+    *((60, 70, ""), (98, 100, "too few to tell")),
+  ],
 )
 def test_an_accuracy_is_near_chance_up_to_two_standard_errors(
-  num, accuracy, chance
+  tmp_path, num, num_hits, words
 ):
   labels = ["good"] * num + ["bad"] * (100 - num)
+  other = {"good": "bad", "bad": "good"}
   rows = [{"text": "a", "label": label} for label in labels]
-  assert make_task().near_chance(rows, accuracy) == chance
+  found = [
+    label if i < num_hits else other[label] for i, label in enumerate(labels)
+  ]
+  chances = [[0.0, 1.0] if label == "good" else [1.0, 0.0] for label in found]
+  task = dataclasses.replace(make_task(), labels=OWN_SPEC)
+  with runs.logged() as log:
+    task.write_evaluation(str(tmp_path), rows, to_answers(OWN_SPEC, chances))
+  assert words in log()
+  assert ("chance" in log()) == bool(words)
 
 
 def test_the_scores_of_each_label_match_a_count_by_hand():

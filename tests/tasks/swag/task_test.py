@@ -284,20 +284,6 @@ def test_each_pair_is_truncated_separately_from_its_longer_text(
 ROW = {"context": "the of", "choices": ["and in", "and to"], "label": 1}
 
 
-@pytest.mark.parametrize(
-  "change",
-  [{"label": 0}, {"context": "the"}, {"choices": ["and in", "and is"]}],
-)
-def test_a_change_of_the_example_rewrites_the_records(
-  tokenizer, tmp_path, change
-):
-  task = make_task(tokenizer, 12)
-  for row, is_reused in ((ROW, False), (ROW, True), ({**ROW, **change}, False)):
-    with runs.logged() as log:
-      setups.encode(task, [row], tmp_path)
-    assert ("records of an earlier run" in log()) == is_reused
-
-
 def encode_lengths(folder, tokenizer, lengths):
   """Encodes a row for each row of lengths, which are those of its choices."""
   rows = [
