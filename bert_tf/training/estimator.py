@@ -366,7 +366,7 @@ class Estimator:
     output_dir = self.config.output_dir
     # The scores in the folder belong to an older checkpoint.
     run_folder.write_scores(output_dir, {})
-    adapters.save(output_dir, tensors)
+    adapters.save_adapter(output_dir, tensors)
     keep = self.config.keep_checkpoint_max
     path = checkpoints.save(output_dir, tensors, keep)
     distribution.barrier()

@@ -85,7 +85,7 @@ def add_calls(
 
 
 def shown(values: Mapping[str, T]) -> dict[str, T]:
-  """The values without a total that only repeats the loss of the masked LM."""
+  """Returns the values without a total that only repeats a loss."""
   losses_of_heads = {"masked_lm_loss", "next_sentence_loss"} & values.keys()
   is_repeated = losses_of_heads == {"masked_lm_loss"}
   return {n: v for n, v in values.items() if n != "loss" or not is_repeated}

@@ -90,10 +90,7 @@ def test_steps_and_warmup_are_the_originals(trained):
 def test_a_run_leaves_these_files(trained):
   names = {p.name for p in trained.iterdir() if "ckpt" not in p.name}
   assert {n for n in names if "tfevents" not in n} == {
-    ".eval.tf_record.settings.json",
-    ".predict.tf_record.settings.json",
     ".run.lock",
-    ".train.tf_record.settings.json",
     "bert_config.json",
     "checkpoint",
     "commands.jsonl",
