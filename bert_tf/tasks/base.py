@@ -103,7 +103,7 @@ class Setup(Generic[Config]):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Task(abc.ABC, Generic[SettingsT]):
+class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
   """How rows become inputs and targets, and outputs become answers.
 
   A task never changes: what its rows tell, such as their labels, makes a new
@@ -125,11 +125,9 @@ class Task(abc.ABC, Generic[SettingsT]):
     outputs: names of the model's outputs that `postprocess` reads.
     noun: plural of what an epoch counts, for log lines.
     predicted_split: the split that do_predict predicts, "test" or "dev".
-    has_loss: whether evaluations compute the loss.
     loss_name: the name of the loss among the metrics.
     loss_mask: the feature that is 1 at the elements that the loss counts, int
       [B] or [B, ...]; None if each record of a batch counts.
-    first_results: names of the results at the top of result files.
     position_features: names of the targets that are as long as the input.
     unread_features: names of the targets that records have for readers of
       2018's files only.
@@ -141,10 +139,8 @@ class Task(abc.ABC, Generic[SettingsT]):
   outputs: ClassVar[tuple[str, ...]] = ("logits",)
   noun: ClassVar[str] = "training examples"
   predicted_split: ClassVar[str] = "test"
-  has_loss: ClassVar[bool] = True
   loss_name: ClassVar[str] = "example_loss"
   loss_mask: ClassVar[str | None] = None
-  first_results: ClassVar[tuple[str, ...]] = ()
   position_features: ClassVar[tuple[str, ...]] = ()
   unread_features: ClassVar[tuple[str, ...]] = ()
 
@@ -367,10 +363,6 @@ class Task(abc.ABC, Generic[SettingsT]):
       metrics["accuracy"] = weigh(hits)
     return objective.BatchSums(sums, metrics, outputs)
 
-  def unused_variables(self, model: keras.Model) -> list[keras.Variable]:
-    """Returns the trainable variables that the loss does not depend on."""
-    return getattr(model, "unused_variables", [])
-
   # From outputs to answers and scores.
 
   @abc.abstractmethod
@@ -433,13 +425,24 @@ def open_task(
 
 
 def answer_rows(
-  task: Task[Any], rows: Sequence[Row], outputs: Iterable[Outputs]
+  task: Task[Any], rows: Sequence[Row], batches: Iterable[Any]
 ) -> Iterator[Answer]:
-  """Yields the answers of rows for the outputs of all their records.
+  """Yields the answers of rows, in order, for the outputs of their records.
 
-  A row is answered when the output of its last record has come.
+  The outputs of a batch are an array, which gets the name `logits`, or a named
+  tuple of arrays. A row is answered when the output of its last record has
+  come.
   """
-  remaining = iter(outputs)
+
+  def split_batches() -> Iterator[Outputs]:
+    for outputs in batches:
+      named = {"logits": outputs}
+      if hasattr(outputs, "_asdict"):
+        named = outputs._asdict()
+      for values in zip(*named.values()):
+        yield dict(zip(named, values))
+
+  remaining = split_batches()
   for inputs in task.preprocess(rows):
     own = list(itertools.islice(remaining, inputs.num_records))
     if inputs.is_one_record:
@@ -449,20 +452,6 @@ def answer_rows(
         for i in range(len(inputs.sequences))
       ]
     yield task.postprocess(inputs, own)
-
-
-def split_outputs(outputs: Any) -> Iterator[Outputs]:
-  """Yields the outputs of each record of a batch, by name.
-
-  The outputs are an array, which gets the name `logits`, or a named tuple of
-  arrays.
-  """
-  named = {"logits": outputs}
-  if hasattr(outputs, "_asdict"):
-    named = outputs._asdict()
-  arrays = [np.asarray(values) for values in named.values()]
-  for values in zip(*arrays):
-    yield dict(zip(named, values))
 
 
 def model_input(

@@ -6,7 +6,6 @@ What differs between tasks is their objective, which for rows is a base.Task.
 
 import contextlib
 import dataclasses
-import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import settings
-from bert_tf.checkpoint import checkpoints, run_folder
+from bert_tf.checkpoint import run_folder
 from bert_tf.data import input_pipeline
 from bert_tf.files import errors
 from bert_tf.tasks import base
@@ -110,7 +109,8 @@ class Run:
     def score(batches: Batches) -> Results:
       if data.rows is None:
         return {}
-      answers.extend(self._answer_rows(data.rows, batches))
+      outputs = (values for values, _ in batches)
+      answers.extend(base.answer_rows(task, data.rows, outputs))
       return task.score(data.rows, answers)
 
     with self._explained("eval_batch_size", data):
@@ -128,7 +128,8 @@ class Run:
     assert data.rows is not None
     with self._explained("predict_batch_size", data):
       batches = data.evaluation(self.config.predict_batch_size)
-      answers = self._answer_rows(data.rows, self.runner.predict(batches))
+      outputs = (values for values, _ in self.runner.predict(batches))
+      answers = base.answer_rows(task, data.rows, outputs)
       scores = task.write_predictions(self.folder.path, data.rows, answers)
     if name == "dev":  # Without labels, removes earlier scores.
       run_folder.write_scores(self.folder.path, scores)
@@ -136,24 +137,11 @@ class Run:
 
   def log_served_folder(self) -> None:
     """Logs the command that serves the run's best or newest checkpoint."""
-    path, train = self.folder.path, self.runner.config
-    best = evaluation.find_best_folder(path)
-    if best and train.eval_every_steps:
-      scores = evaluation.read_best_results(best)
-      step, name = scores[checkpoints.GLOBAL_STEP], str(train.best_metric)
-      if not str(checkpoints.find_latest(path)).endswith(f"-{step}"):
-        logging.info(f"Step {step} was the best: {name} = {scores[name]:.4g}")
-        path = best
+    path = self.folder.path
+    if self.runner.config.eval_every_steps:
+      path = evaluation.find_best_folder(path) or path
     if type(self.objective).__module__.startswith("bert_tf."):
       logging.info(f"To serve this model: bert-tf serve --model={path}")
-
-  def _answer_rows(
-    self, rows: Sequence[Row], batches: Batches
-  ) -> Iterator[Answer]:
-    outputs = itertools.chain.from_iterable(
-      base.split_outputs(values) for values, _ in batches
-    )
-    return base.answer_rows(self.objective, rows, outputs)
 
   @contextlib.contextmanager
   def _explained(self, batch_setting: str, data: Data) -> Iterator[None]:

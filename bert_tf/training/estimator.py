@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import keras
 import numpy as np
@@ -30,18 +30,18 @@ from bert_tf.training import (
   progress,
   restore,
 )
-from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib
-from bert_tf.training import step as step_lib
-from bert_tf.training import update as update_lib
-from bert_tf.training.objective import Features
+from bert_tf.training.config import TrainConfig
+from bert_tf.training.objective import BatchSums, Features, Objective
+from bert_tf.training.step import TrainingStep
+from bert_tf.training.update import Update
 
 # The NumPy outputs of each batch, and its features.
 Batches = Iterator[tuple[Any, Features]]
 
 
 class DivergedError(ValueError):
-  """A loss is far above the run's first one, or a value is not finite."""
+  """A loss, a gradient or a weight is not finite."""
 
 
 class Estimator:
@@ -53,8 +53,8 @@ class Estimator:
   def __init__(
     self,
     model_fn: Callable[[], keras.Model],
-    objective: objective_lib.Objective,
-    config: training_config.TrainConfig,
+    objective: Objective,
+    config: TrainConfig,
   ) -> None:
     self.model = _build_model(model_fn, config)
     self.objective = objective
@@ -73,8 +73,8 @@ class Estimator:
       )
     is_scaled = config.precision == "float16"
     scale = mixed_precision.LossScale() if is_scaled else None
-    self.update = update_lib.Update(optimizer, scale)
-    self.train_step = step_lib.TrainingStep(
+    self.update = Update(optimizer, scale)
+    self.train_step = TrainingStep(
       self.model,
       self.update,
       objective,
@@ -124,8 +124,7 @@ class Estimator:
     Raises:
       ValueError: if a checkpoint does not fit, or if the results lack
         best_metric.
-      DivergedError: if a value is not finite or the loss is far above the
-        first. These weights are not saved.
+      DivergedError: if a value is not finite. These weights are not saved.
       SystemExit: with status 143, after SIGTERM.
     """
     config = self.config
@@ -160,7 +159,6 @@ class Estimator:
     if is_new:
       self._save(self._tensors())
     steps_per_second, received = 1, ""
-    loss_check = LossCheck(config.output_dir)
     ends = evaluations.is_out_of_patience
     with (
       StopSignals() as stop,
@@ -186,9 +184,12 @@ class Estimator:
         sums = self.train_step.run(batches, group_size)
         self._step = step = step + group_size
         means = objective_lib.means(sums)
-        # With a loss scale, a step whose gradients overflow is only counted.
-        norm = 0.0 if self.update.loss_scale else means["gradient_norm"]
-        loss_check.add(step, means["loss"], norm)
+        # An infinite gradient makes every weight NaN, which the loss shows a
+        # step later. With a loss scale, such a step is only counted.
+        names = (
+          ("loss",) if self.update.loss_scale else ("loss", "gradient_norm")
+        )
+        self._check_finite(step, {n: math.isfinite(means[n]) for n in names})
         pace = int(group_size / (time.monotonic() - start))
         steps_per_second, received = _agree(max(1, pace), stop.received)
         report.add(step, sums)
@@ -199,7 +200,12 @@ class Estimator:
         )
         if is_last or received or is_saved or is_evaluated:
           tensors = self._tensors()
-          loss_check.check_weights(step, tensors)
+          floats = {n: t for n, t in tensors.items() if t.dtype.is_floating}
+          # One call, since reading each result would wait for the device.
+          are_finite = tf.stack(
+            [tf.reduce_all(tf.math.is_finite(t)) for t in floats.values()]
+          ).numpy()
+          self._check_finite(step, dict(zip(floats, are_finite)))
         if is_evaluated:
           # Before saving, so that a resumed run knows all earlier evaluations.
           start = time.monotonic()
@@ -332,13 +338,13 @@ class Estimator:
   def _run_replicas(self, has_loss: bool, features: Features) -> Any:
     """Returns the outputs and the sums of a batch, on all devices."""
 
-    def run_replica(features: Features) -> objective_lib.BatchSums:
+    def run_replica(features: Features) -> BatchSums:
       features = distribution.select_replica_part(features)
       with layer_norm.fused():
         if has_loss:
           return self.objective.loss_sums(self.model, features, training=False)
         outputs = self.model(features, training=False)
-        return objective_lib.BatchSums({}, {}, outputs)
+        return BatchSums({}, {}, outputs)
 
     def add_replicas(value: tf.Tensor) -> tf.Tensor:
       return self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
@@ -362,6 +368,15 @@ class Estimator:
     tensors = {name: variable.value for name, variable in variables.items()}
     return tensors | lora.tensors(self.model)
 
+  def _check_finite(self, step: int, are_finite: Mapping[str, bool]) -> None:
+    if bad := [n for n, is_finite in are_finite.items() if not is_finite]:
+      path = checkpoints.find_latest(self.config.output_dir)
+      raise DivergedError(
+        f"{messages.join_names(bad, 3)} stopped being finite by step {step}, "
+        f"which is not saved; the last checkpoint is {path}. Lower "
+        "`learning_rate`."
+      )
+
   def _save(self, tensors: Mapping[str, tf.Tensor]) -> None:
     output_dir = self.config.output_dir
     # The scores in the folder belong to an older checkpoint.
@@ -374,7 +389,7 @@ class Estimator:
 
 
 def _build_model(
-  model_fn: Callable[[], keras.Model], config: training_config.TrainConfig
+  model_fn: Callable[[], keras.Model], config: TrainConfig
 ) -> keras.Model:
   mixed_precision.check_devices(config.precision)
   mixed_precision.set_tf32(config.precision)
@@ -396,57 +411,6 @@ def _build_model(
   if config.recompute:
     model.bert.encoder.recompute = True
   return model
-
-
-class LossCheck:
-  """Checks the losses and weights of a training in the folder `output_dir`.
-
-  A loss is too high above 100 times the first loss, or above 100 if the first
-  is below 1: an untrained model has a cross entropy of log(number of classes).
-  A single high loss may be a batch with an outlier.
-  """
-
-  def __init__(self, output_dir: str) -> None:
-    self._output_dir = output_dir
-    self._first: float | None = None
-    self._num_high = 0
-
-  def add(self, step: int, loss: float, gradient_norm: float) -> None:
-    """Adds the mean loss and norm of a group of steps that ends at `step`.
-
-    Raises DivergedError if the loss or the norm is not finite, or if the loss
-    was too high three times in a row.
-    """
-    if self._first is None:
-      self._first = loss
-    is_high = loss > 100 * max(1.0, self._first)
-    self._num_high = self._num_high + 1 if is_high else 0
-    if not math.isfinite(loss) or self._num_high >= 3:
-      self._stop(
-        f"the loss rose from {self._first:.4g} to {loss:.4g} by step {step}"
-      )
-    # The update makes every weight NaN, which the loss shows a step later.
-    if not math.isfinite(gradient_norm):
-      self._stop(f"the gradients became {gradient_norm} by step {step}")
-
-  def check_weights(self, step: int, tensors: Mapping[str, tf.Tensor]) -> None:
-    """Raises DivergedError if a tensor to save is not finite."""
-    floats = {n: t for n, t in tensors.items() if t.dtype.is_floating}
-    # One call, since reading each result would wait for the device each time.
-    are_finite = tf.stack(
-      [tf.reduce_all(tf.math.is_finite(t)) for t in floats.values()]
-    ).numpy()
-    if bad := [n for n, is_finite in zip(floats, are_finite) if not is_finite]:
-      self._stop(
-        f"{messages.join_names(bad, 3)} are not finite after step {step}, "
-        "which is not saved"
-      )
-
-  def _stop(self, what: str) -> NoReturn:
-    raise DivergedError(
-      f"{what}; the last checkpoint is "
-      f"{checkpoints.find_latest(self._output_dir)}. Lower `learning_rate`."
-    )
 
 
 class StopSignals:

@@ -148,7 +148,3 @@ class PeriodicEvaluation:
     run_folder.write_scores(self._folder, results)
     adapters.save_adapter(self._folder, tensors)
     checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
-    atomic.write_lines(
-      os.path.join(self._folder, "best_eval_results.txt"),
-      (f"{name} = {value}" for name, value in results.items()),
-    )

@@ -56,14 +56,11 @@ def resume(path: str, model: keras.Model, update: Update) -> int:
   variables, state = training_variables(model, update), update.variables()
   new = [name for name in variables if name not in reader.shapes]
   missing = [name for name in new if name not in mixed_precision.STATE]
-  saved = sorted(filter(checkpoint_names.is_slot, reader.shapes))
-  is_other = bool(saved) and state.keys().isdisjoint(saved)
-  if (is_other or missing) and state.keys() >= {*missing}:
-    verb = "holds another optimizer's" if is_other else "lacks"
-    names = messages.join_names(saved if is_other else missing, 3)
+  if missing and state.keys() >= {*missing}:
     raise ValueError(
-      f"{path} {verb} {names}, so training cannot resume; give it as "
-      "`init_checkpoint` to a run in another `output_dir`."
+      f"{path} lacks {messages.join_names(missing, 3)} of the optimizer, so "
+      "training cannot resume; give it as `init_checkpoint` to a run in "
+      "another `output_dir`."
     )
   checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
   alpha = lora.tensors(model).get(lora.ALPHA)

@@ -283,7 +283,8 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_checkpoint(
     return batches(steps_done, y_scale=float("nan"))
 
   with pytest.raises(
-    ValueError, match="nan .*step 11.*model.ckpt-10.*`learning_rate`"
+    estimator.DivergedError,
+    match="loss.*step 11.*model.ckpt-10.*`learning_rate`",
   ):
     make(tmp_path, 20).train(broken)
   assert checkpoints.find_latest(str(tmp_path)).endswith("-10")
@@ -315,7 +316,7 @@ def test_a_step_whose_gradients_are_not_finite_is_not_saved(
     tmp_path, 14, iterations_per_loop=num_steps, log_every_steps=4
   ).config
   runner = estimator.Estimator(Line, Objective(root_loss), config)
-  with pytest.raises(estimator.DivergedError, match="the gradients.*ckpt-10"):
+  with pytest.raises(estimator.DivergedError, match="gradient_norm .*ckpt-10"):
     runner.train(last_is_zero)
   assert checkpoints.find_latest(str(tmp_path)).endswith("-10")
   assert_same(weights_at(tmp_path, 10), saved)
@@ -452,29 +453,3 @@ def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
   assert filled[0]["num_batches"] == 2
   assert filled[1] == [([0.5, 1.0], 2), ([1.5], 1)]
   assert set(shapes) == {(2,)}
-
-
-@pytest.mark.parametrize(
-  ("losses", "stopped"),
-  [
-    ([0.7, float("nan")], 2),
-    ([float("inf")], 1),
-    # Classification, --learning_rate=100.
-    ([0.69, 0.69, 258.1, 1.2e4, 544.8, 5e3], 5),
-    # A high but falling loss, as at the start of a regression.
-    ([5e6, 4e6, 8e6, 2e6, 2e6], None),
-    # Outliers.
-    ([0.7, 500.0, 500.0, 0.7, 500.0, 0.6], None),
-    # A resumed run whose loss was small.
-    ([0.001, 0.3, 0.4, 0.5, 0.6], None),
-  ],
-)
-def test_a_loss_that_runs_away_stops_the_training(losses, stopped):
-  check = estimator.LossCheck("out")
-  for step, loss in enumerate(losses, start=1):
-    if step == stopped:
-      with pytest.raises(estimator.DivergedError):
-        check.add(step, loss, 1.0)
-      return
-    check.add(step, loss, 1.0)
-  assert stopped is None

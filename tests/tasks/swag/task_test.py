@@ -389,8 +389,7 @@ def test_predictions_name_choices_like_the_labels(
   cells = {"context": "é", "q": "q", "ends": ["one", "two"]}
   (tmp_path / "test.jsonl").write_text(json.dumps(cells))
   (row,) = task.read("test")
-  outputs = base.split_outputs(np.float32([[0, 80]]))
-  answers = list(base.answer_rows(task, [row], outputs))
+  answers = list(base.answer_rows(task, [row], [np.float32([[0, 80]])]))
   assert [answer["choice"] for answer in answers] == [1]
   task.write_predictions(str(tmp_path), [row], answers)
   (line,) = (tmp_path / "predictions.jsonl").read_text().splitlines()
