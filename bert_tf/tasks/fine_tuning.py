@@ -264,7 +264,6 @@ def _write_files(
     class_weights=task.class_weights,
     lora_rank=train.lora_rank or None,
     lora_alpha=train.lora_alpha if train.lora_rank else None,
-    **results.arithmetic_fields(train, folder.info, config.do_train),
   )
   info = RunInfo(
     task=task.name,

@@ -18,7 +18,6 @@ import bert_tf
 from bert_tf import distribution, settings
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import atomic, json_files
-from bert_tf.training.config import TrainConfig
 
 
 def add_command(
@@ -71,17 +70,6 @@ def add_command(
     },
   }
   run_info.add_command(output_dir, entry)
-
-
-def arithmetic_fields(
-  config: TrainConfig,
-  info: run_info.RunInfo | None,
-  do_train: bool,
-) -> dict[str, Any]:
-  """Returns precision and determinism of the last training, by name."""
-  last = config if do_train else info and info.training
-  names = ("precision", "deterministic")
-  return {name: getattr(last, name, None) for name in names}
 
 
 def write_results(

@@ -195,14 +195,10 @@ def run(
     ]
     known = [case for case in cases if case.do_lower_case is not None]
     unknown = [letter_case.Case()]
-    training = dataclasses.replace(
-      folder.info.training if folder.info else Training(),
-      **results.arithmetic_fields(train, folder.info, config.do_train),
-    )
     info = RunInfo(
       task=folder.task,
       settings=(known or unknown)[0 if config.do_train else -1],
-      training=training,
+      training=folder.info.training if folder.info else Training(),
     )
     folder.prepare(info, model)
     num_records = first.files.num_records
