@@ -84,7 +84,8 @@ def read_splits(
         f"`{flags[split]}` needs a {split} file. Set `{flag}`, or turn off "
         f"`{flags[split]}`."
       )
-    if not paths.exists(path):
+  for path, flag in files.values():
+    if not paths.exists(path or ""):
       raise ValueError(f"There is no {path}. Set `{flag}`.")
   names = [*files]
   if task.spec.label_defaults and task.labels is None:

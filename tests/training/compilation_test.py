@@ -1,6 +1,7 @@
 """The choice of a mode; WHOLE and CLUSTERED equal PLAIN."""
 
 import functools
+import types
 
 import numpy as np
 import pytest
@@ -47,7 +48,9 @@ def test_the_mode_of_a_run_follows_from_its_settings(
   monkeypatch, settings, hidden_size, spec, device, mode
 ):
   monkeypatch.setattr(
-    tf.config, "list_logical_devices", lambda kind: [kind] * (kind == device)
+    tf.config,
+    "list_logical_devices",
+    lambda *_: [types.SimpleNamespace(device_type=device)],
   )
   config = training_config.TrainConfig(
     output_dir="out", **{"num_train_steps": 200, **settings}

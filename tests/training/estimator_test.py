@@ -16,6 +16,7 @@ from bert_tf import distribution, modeling
 from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.model import heads
+from bert_tf.model.layers import mixed_precision
 from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
@@ -89,6 +90,28 @@ def test_a_run_that_stopped_at_a_step_goes_on_to_the_bit(tmp_path):
   assert_same(
     weights_at(tmp_path / "two", 30), weights_at(tmp_path / "whole", 30)
   )
+
+
+# Parts of names that transformers' load_tf_weights_in_bert skips.
+SKIPPED = {"adam_v", "adam_m", "global_step"}
+
+
+def test_a_run_with_a_loss_scale_resumes_and_readers_skip_its_state(tmp_path):
+  def train():
+    runner = make(tmp_path)
+    runner.update.loss_scale = mixed_precision.LossScale()  # As in float16.
+    return runner.train(batches)
+
+  assert train() == 30
+  expected = weights_at(tmp_path, 30)
+  assert {"loss_scale", "loss_scale_good_steps"} <= expected.keys()
+  names = tf.train.load_checkpoint(f"{tmp_path}/model.ckpt-20")
+  names = names.get_variable_to_shape_map()
+  weights = {n for n in names if not SKIPPED & {*n.split("/")}}
+  assert weights == {"bert/w", "bert/unused"}
+  os.remove(tmp_path / "model.ckpt-30.index")
+  assert train() == 30
+  assert_same(weights_at(tmp_path, 30), expected)
 
 
 def test_grouping_of_steps_changes_nothing(tmp_path):
