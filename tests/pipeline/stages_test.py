@@ -123,12 +123,12 @@ def test_a_model_no_better_than_frequencies_is_called_useless(
   )
 
 
-def test_few_steps_are_warned_about(tmp_path, trained, monkeypatch):
-  for num_steps in (999, 1000):
-    monkeypatch.setattr(stages, "_estimate_steps", lambda *_: num_steps)
-    with runs.logged() as log:
-      stages.run(make_config(tmp_path))
-    assert ("fewer than 1,000 steps" in log()) == (num_steps == 999)
+@pytest.mark.parametrize("num_steps", [999, 1000])
+def test_few_steps_are_warned_about(tmp_path, trained, monkeypatch, num_steps):
+  monkeypatch.setattr(stages, "_estimate_steps", lambda *unused: num_steps)
+  with runs.logged() as log:
+    stages.run(make_config(tmp_path))
+  assert ("fewer than 1,000 steps" in log()) == (num_steps == 999)
 
 
 def test_a_pipe_is_refused_because_it_can_be_read_only_once(tmp_path):
