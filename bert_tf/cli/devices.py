@@ -12,7 +12,6 @@ from absl import logging
 
 from bert_tf import names, settings
 from bert_tf.cli import command, config_flags
-from bert_tf.model.kernels import backend
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -59,7 +58,6 @@ def run(
 
   def run_on_devices() -> None:
     config = config_flags.build(DeviceConfig)
-    backend.check_tensorflow()
     tpu_name = config.tpu_name or config.master or "local"
     is_local = config.use_tpu and tpu_name == "local"
     if is_local and importlib.util.find_spec("libtpu"):

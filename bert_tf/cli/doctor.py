@@ -15,7 +15,6 @@ from importlib import metadata
 import bert_tf
 from bert_tf.cli import command
 from bert_tf.files import packages
-from bert_tf.model.kernels import backend
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +25,6 @@ class DoctorConfig:
 @command.of(DoctorConfig)
 def run(config: DoctorConfig) -> None:
   """Prints the versions and trains; an error ends it with status 1."""
-  backend.check_tensorflow()
   print(f"Python           {platform.python_version()}, {platform.platform()}")
   print(f"bert_tf          {bert_tf.__version__}")
   for name in ("tensorflow", "keras", "numpy", "tensorflow-text"):
