@@ -69,7 +69,7 @@ def not_finite(world):
 
 def to(world, target_format, path, target="new/ckpt", **values):
   source = ModelFolder.open(path, **values)
-  convert.convert(source, "original", world.path(target), target_format)
+  convert.convert(source, world.path(target), target_format)
 
 
 def check_pretraining(config):

@@ -39,7 +39,7 @@ WORKS = {
   "ner": "--data_dir=conll2003 --train_file=eng.train --test_file=eng.testb "
   f"--output_dir=ner {FINE_TUNING}",
   "swag": f"--data_dir=swag --output_dir=choices {FINE_TUNING}",
-  "convert": "--model=run --output_checkpoint=keras/a.weights.h5 --to=keras",
+  "convert": "--model=run --output_checkpoint=hf --to=hf",
   "inspect": "run",
   "score": "--model=pretrained --vocab_file=minilm/vocab.txt --text=the",
   "extend-vocab": "--model=run --output_dir=extended --words=newword "

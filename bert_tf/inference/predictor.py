@@ -250,6 +250,7 @@ def load(
   path = os.fspath(folder)
   files = ModelFolder.open(path)
   is_encoder = files.task_name == task_registry.ENCODER.name
-  if is_encoder and not is_saved_model(str(files.weights)):
+  # Without a run.json, a SavedModel is only a checkpoint, as those of TF Hub.
+  if is_encoder and not (files.saved and is_saved_model(str(files.weights))):
     return FeatureExtractor(path)
   return Predictor(path)

@@ -65,7 +65,7 @@ def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
   rng = random.Random(seed)
   run = tiny_models.write_classifier(folder / "run")
   source = ModelFolder.open(str(run), do_lower_case=True)
-  convert.convert(source, "original", str(folder / "hf"), "hf")
+  convert.convert(source, str(folder / "hf"), "hf")
   (folder / "records").mkdir()
   bert_run.prepare(folder / "records")
   targets = [

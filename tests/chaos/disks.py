@@ -62,13 +62,7 @@ def writers(
     )
 
   return {
-    "hf": lambda path: convert.convert(source, "original", path, "hf"),
-    "bert.weights.h5": lambda path: convert.convert(
-      source, "original", path, "keras"
-    ),
-    "garden.ckpt": lambda path: convert.convert(
-      source, "original", path, "model_garden"
-    ),
+    "hf": lambda path: convert.convert(source, path, "hf"),
     "slim.ckpt": lambda path: convert.slim(str(run), path),
     "saved": lambda path: export.run(
       export_config.ExportConfig(export_dir=path, init_checkpoint=str(run))
