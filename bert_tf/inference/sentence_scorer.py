@@ -16,14 +16,15 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.data.pretraining import masking
-from bert_tf.inference import batches, ids_functions
-from bert_tf.inference import inputs as inputs_lib
+from bert_tf.inference import ids_functions
+from bert_tf.inference.batches import answer_rows
 from bert_tf.inference.config import ScoringConfig
+from bert_tf.inference.inputs import texts_by_name, to_rows
 from bert_tf.model import heads
 from bert_tf.model.kernels import backend
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base
-from bert_tf.text import unknown_pieces
+from bert_tf.text.unknown_pieces import PieceCounts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +76,7 @@ class SentenceScorer:
     masking.check_special_tokens(files.vocab, files.needed_vocab())
     self._tokenizer = files.make_tokenizer(files.case)
     mask_id = self._tokenizer.vocab[tokenization.MASK]
-    self._counts = unknown_pieces.PieceCounts(self._tokenizer, "the texts")
+    self._counts = PieceCounts(self._tokenizer, "the texts")
     # [CLS] and [SEP] take two positions.
     self.max_tokens = bert_config.max_position_embeddings - 2
     model = files.load_model(heads.PretrainingModel, "cls/predictions")
@@ -103,10 +104,10 @@ class SentenceScorer:
       ValueError: if a row is not a text, is blank or has more than `max_tokens`
         word pieces.
     """
-    rows, is_single = inputs_lib.to_rows(inputs)
+    rows, is_single = to_rows(inputs)
     texts = []
     for i, row in enumerate(rows):
-      text = inputs_lib.texts_by_name(i, row, ("text",))["text"]
+      text = texts_by_name(i, row, ("text",))["text"]
       texts.append(self.tokenize(text))
       if not self.fits(texts[-1]):
         raise ValueError(
@@ -126,7 +127,7 @@ class SentenceScorer:
 
   def score(self, texts: Sequence[Sequence[str]]) -> Iterator[SentenceScore]:
     """Yields the scores of texts, each given as word pieces that fit."""
-    return batches.answer_rows(
+    return answer_rows(
       map(self._mask_each_piece, texts),
       lambda sequences: self._function(base.batch(sequences))["log_probs"],
       lambda inputs, outputs: SentenceScore(inputs.state, np.array(outputs)),

@@ -10,7 +10,7 @@ from google.protobuf import json_format
 from tensorflow.core.framework import types_pb2
 
 from bert_tf.inference import ids_functions
-from bert_tf.inference.ids_rows import RowReader
+from bert_tf.inference.ids_functions import RowReader
 from bert_tf.inference.predictor import Predictor
 from bert_tf.server import types
 from bert_tf.server.config import ServerConfig

@@ -182,7 +182,10 @@ def test_a_saved_model_with_other_signatures_is_refused(tmp_path):
     lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([None], name="x")]
   )
   tf.saved_model.save(module, tmp_path, signatures={"twice": module.double})
-  with pytest.raises(ValueError, match="are twice, not ids"):
+  (tmp_path / "bert_config.json").write_text(
+    tiny_models.CONFIG.to_json_string()
+  )
+  with pytest.raises(ValueError, match="twice"):
     bert_tf.Predictor(str(tmp_path))
 
 
@@ -220,8 +223,8 @@ def test_attention_is_that_of_the_model(checkpoint_predictor, run_folder):
     np.testing.assert_allclose(attention.probabilities, expected, atol=1e-5)
 
 
-def test_attention_needs_an_export_with_attention(saved_model_predictor):
-  with pytest.raises(ValueError, match="`attention`"):
+def test_a_saved_model_has_no_attention(saved_model_predictor):
+  with pytest.raises(ValueError, match="no attention"):
     saved_model_predictor.attention("the")
 
 

@@ -419,7 +419,6 @@ def test_the_script_serves_models_until_sigterm(run_folder, tmp_path):
     configs.ExportConfig(
       export_dir=str(path),
       init_checkpoint=str(run_folder / "model.ckpt-1"),
-      with_attention=True,
     )
   )
   script = [sys.executable, *checkout.program("serve")]
