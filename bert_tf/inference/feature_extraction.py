@@ -16,7 +16,7 @@ from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import ids_functions
 from bert_tf.inference.batches import BLOCK_SIZE, answer_rows
 from bert_tf.inference.config import ExtractionConfig
-from bert_tf.inference.inputs import texts_by_name, to_rows
+from bert_tf.inference.inputs import map_rows, texts_by_name, to_rows
 from bert_tf.model.kernels import backend
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, encoder
@@ -148,7 +148,7 @@ class FeatureExtractor:
     """
     rows, is_single = to_rows(texts)
     task = self._task
-    names = [texts_by_name(i, row, task.fields) for i, row in enumerate(rows)]
+    named = map_rows(lambda row: texts_by_name(row, task.fields), rows)
 
     def pool(inputs: base.Inputs, outputs: list[np.ndarray]) -> np.ndarray:
       [sequence], [vectors] = inputs.sequences, outputs
@@ -156,7 +156,7 @@ class FeatureExtractor:
       # A copy, because [CLS] alone would keep its batch in memory.
       return task.vector(pieces, normalize).copy()
 
-    found = self._answer(task.preprocess(names), "sequence_output", pool)
+    found = self._answer(task.preprocess([*named]), "sequence_output", pool)
     vectors = np.zeros((len(rows), self.bert_config.hidden_size), np.float32)
     for i, vector in enumerate(found):
       vectors[i] = vector
@@ -173,12 +173,11 @@ class FeatureExtractor:
     """
     tokenizer = self._task.tokenizer
 
-    def read() -> Iterator[base.Inputs]:
-      for index, text in enumerate(texts):
-        row = texts_by_name(index, text, _NAMES)
-        # "" as second text is none.
-        ids = [tokenizer.tokenize_to_ids(row.get(n, "")) for n in _NAMES]
-        yield base.Inputs([self._task.pack(*ids)])
+    def preprocess(text: Text) -> base.Inputs:
+      row = texts_by_name(text, _NAMES)
+      # "" as second text is none.
+      ids = [tokenizer.tokenize_to_ids(row.get(n, "")) for n in _NAMES]
+      return base.Inputs([self._task.pack(*ids)])
 
     def describe(
       inputs: base.Inputs, outputs: list[np.ndarray]
@@ -190,7 +189,8 @@ class FeatureExtractor:
       # Copies, so that features of a text do not keep its batch in memory.
       return TextFeatures(tuple(tokens), pooled.copy())
 
-    yield from self._answer(read(), "layers", describe, self.config.batch_size)
+    inputs = map_rows(preprocess, texts)
+    yield from self._answer(inputs, "layers", describe, self.config.batch_size)
 
   def predict(self, inputs: Any) -> Any:
     """Returns the TextFeatures of a row, or a list of them for several rows.

@@ -369,6 +369,10 @@ class IdsRows:
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields each row as a sequence, or as one for each choice."""
     for row in rows:
+      if row.keys() != {*self.fields}:
+        raise ValueError(
+          f"a row of ids has {', '.join(self.fields)}, not {', '.join(row)}."
+        )
       columns = [row[name] for name in self.fields]
       if not self.has_choices:
         columns = [[column] for column in columns]
@@ -376,6 +380,8 @@ class IdsRows:
       for each in (columns, *sequences):
         if len({*map(len, each[:3])}) > 1:
           raise ValueError(f"{', '.join(self.fields[:3])} differ in length.")
+        if not each[0]:
+          raise ValueError(f"{self.fields[0]} is empty.")
       yield base.Inputs(sequences, is_one_record=self.has_choices)
 
   def postprocess(

@@ -16,7 +16,7 @@ from bert_tf.inference import ids_functions
 from bert_tf.inference.batches import answer_rows
 from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.feature_extraction import FeatureExtractor
-from bert_tf.inference.inputs import texts_by_name, to_rows
+from bert_tf.inference.inputs import map_rows, texts_by_name, to_rows
 from bert_tf.model.kernels import backend
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row
@@ -129,12 +129,14 @@ class Predictor:
     """
     rows, is_single = to_rows(inputs)
     task = self.task()
-    names, num = task.fields, task.num_required
-    texts = [texts_by_name(i, row, names, num) for i, row in enumerate(rows)]
+    read = functools.partial(
+      texts_by_name, names=task.fields, num_required=task.num_required
+    )
+    texts = [*map_rows(read, rows)]
     task.check(texts)
     answers = list(
       answer_rows(
-        (self.preprocess(task, i, row) for i, row in enumerate(texts)),
+        map_rows(functools.partial(self.preprocess, task), texts),
         lambda sequences: self.compute(sequences, task),
         task.postprocess,
         lambda length: self.max_batch_size,
@@ -143,13 +145,10 @@ class Predictor:
     return answers[0] if is_single else answers
 
   def preprocess(
-    self, reader: ids_functions.RowReader, index: int, row: Row
+    self, reader: ids_functions.RowReader, row: Row
   ) -> base.Inputs:
-    """Returns the inputs of a row; errors name the row's number."""
-    try:
-      [inputs] = reader.preprocess([row])
-    except ValueError as error:
-      raise ValueError(f"row {index}: {error}") from error
+    """Returns the inputs of a row; ValueError if the model cannot read it."""
+    [inputs] = reader.preprocess([row])
     if self._counts:
       for sequence in inputs.sequences:
         self._counts.add_ids(sequence.input_ids)

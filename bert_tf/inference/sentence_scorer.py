@@ -19,7 +19,7 @@ from bert_tf.data.pretraining import masking
 from bert_tf.inference import ids_functions
 from bert_tf.inference.batches import answer_rows
 from bert_tf.inference.config import ScoringConfig
-from bert_tf.inference.inputs import texts_by_name, to_rows
+from bert_tf.inference.inputs import map_rows, texts_by_name, to_rows
 from bert_tf.model import heads
 from bert_tf.model.kernels import backend
 from bert_tf.modeling import Tensor
@@ -105,16 +105,18 @@ class SentenceScorer:
         word pieces.
     """
     rows, is_single = to_rows(inputs)
-    texts = []
-    for i, row in enumerate(rows):
-      text = texts_by_name(i, row, ("text",))["text"]
-      texts.append(self.tokenize(text))
-      if not self.fits(texts[-1]):
+
+    def read(row: Any) -> list[str]:
+      text = texts_by_name(row, ("text",))["text"]
+      tokens = self.tokenize(text)
+      if not self.fits(tokens):
         raise ValueError(
-          f"row {i} has {len(texts[-1])} word pieces, but the model scores "
-          f"texts of 1 to {self.max_tokens}: {text[:40]!r}."
+          f"it has {len(tokens)} word pieces, but the model scores texts of 1 "
+          f"to {self.max_tokens}: {text[:40]!r}."
         )
-    scores = list(self.score(texts))
+      return tokens
+
+    scores = list(self.score([*map_rows(read, rows)]))
     return scores[0] if is_single else scores
 
   def tokenize(self, text: str) -> list[str]:

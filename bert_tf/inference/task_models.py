@@ -6,6 +6,7 @@ predict with the runs of the other.
 
 import abc
 import dataclasses
+import functools
 import json
 import typing
 import uuid
@@ -21,6 +22,7 @@ from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.inputs import (
   as_list,
   check_texts,
+  map_rows,
   texts_by_name,
   to_rows,
 )
@@ -101,7 +103,7 @@ class TaskModel(abc.ABC):
       ValueError: if there is no trained model, or a row does not match it.
     """
     rows, is_single = to_rows(inputs)
-    texts = [self._row(index, row) for index, row in enumerate(rows)]
+    texts = [*map_rows(self._row, rows)]
     if self._predictor is None:
       values = dict(self._given)
       if run_info.has_config(self._folder()):
@@ -198,9 +200,8 @@ class TaskModel(abc.ABC):
 
     return sklearn_base.BaseEstimator.__sklearn_tags__(self)
 
-  def _row(self, index: int, row: Any) -> Row:
-    names, num_required = self._task.fields, self._task.num_required
-    return texts_by_name(index, row, names, num_required)
+  def _row(self, row: Any) -> Row:
+    return texts_by_name(row, self._task.fields, self._task.num_required)
 
   def _folder(self) -> str:
     folder = self._output_dir or ""
@@ -248,13 +249,8 @@ class TaskModel(abc.ABC):
     for split, (inputs, labels) in data.items():
       source = f"the {split} rows"
       rows, labels = self._rows(inputs, labels)
-      for index, label in enumerate(labels):
-        row = {"id": str(index), **rows[index]}
-        try:
-          rows[index] = task.add_label(row, label, split)
-        except ValueError as error:
-          reason = str(error).rstrip(".")
-          raise ValueError(f"row {index}: {reason}.") from None
+      add_label = functools.partial(task.add_label, split=split)
+      rows = [*map_rows(add_label, rows, labels)]
       task = task.infer(rows, source)
       if split == "train" and task.labels and task.labels.labels:
         spec = dataclasses.replace(task.labels, are_text=_have_text(labels))
@@ -272,7 +268,8 @@ class TaskModel(abc.ABC):
       raise ValueError(
         f"{len(rows)} rows and {len(labels)} labels; each row needs one label."
       )
-    return [self._row(i, row) for i, row in enumerate(rows)], labels
+    rows = [*map_rows(self._row, rows)]
+    return [{"id": str(i), **row} for i, row in enumerate(rows)], labels
 
 
 def _have_text(labels: Iterable[Any]) -> bool:
@@ -383,19 +380,18 @@ class EntityRecognizer(TaskModel):
   _task = NerTask
   _scores = ("f1",)
 
-  def _row(self, index: int, row: Any) -> Row:
+  def _row(self, row: Any) -> Row:
     words = row.get("text") if isinstance(row, Mapping) else row
     if isinstance(words, list | tuple):
-      check_texts(f"row {index}", words, 1)
+      check_texts("a word", words, is_list=True)
       # A tuple of one item may be a text: all classes accept a tuple of inputs.
       for word in words if len(words) > 1 else ():
         if len(word.split()) != 1:  # Each part would get its own label.
           raise ValueError(
-            f"row {index} has a word that is empty or contains white space: "
-            f"{word!r:.60}."
+            f"a word is empty or contains white space: {word!r:.60}."
           )
       row = " ".join(words)
-    return super()._row(index, row)
+    return super()._row(row)
 
   def _answer(self, answer: dict[str, Any]) -> list[Word]:
     return [Word(**word) for word in answer["words"]]

@@ -146,13 +146,13 @@ def test_threads_get_their_own_answers(saved_model_predictor):
   "rows,words",
   [
     (3, "not 3"),
-    ([3], "row 0 must be text and text_b.* 3"),
-    (("a", "b", "c"), "row 0 must be text and text_b"),
-    (["a", {"question": "b"}], "row 1 must be text.*question"),
-    ([{"text": 3}], "text of row 0 .*: 3"),
-    ([{"text": "a", "text_b": None}], "text_b of row 0 .*: None"),
-    (["a\ud800"], "text of row 0 .*Unicode"),
-    ([{}], "row 0 must be text"),
+    ([3], "row 0: it must be text and text_b.* 3"),
+    (("a", "b", "c"), "row 0: it must be text and text_b"),
+    (["a", {"question": "b"}], "row 1: it must be text.*question"),
+    ([{"text": 3}], "row 0: text .*: 3"),
+    ([{"text": "a", "text_b": None}], "row 0: text_b .*: None"),
+    (["a\ud800"], "row 0: text .*Unicode"),
+    ([{}], "row 0: it must be text"),
   ],
 )
 def test_invalid_rows_are_named(saved_model_predictor, rows, words):

@@ -233,13 +233,13 @@ MISTAKES = {
     "EntityRecognizer",
     [["the", "of\N{NO-BREAK SPACE}in"]],
     [["O", "O"]],
-    "row 0 has a word .*of.*in",
+    "row 0: .*of.*in",
   ),
   "an empty word": (
     "EntityRecognizer",
     [["of", ""]],
     ["O O"],
-    "row 0 .*empty",
+    "row 0: .*empty",
   ),
   "no such choice": ("MultipleChoice", [("of", ["a", "b"])], [2], "row 0: lab"),
   "other numbers of choices": (

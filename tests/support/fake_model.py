@@ -103,7 +103,8 @@ class FakeModel:
   """
 
   version, num_parameters = 7, 0
-  info = bert_config = vocab_file = None
+  info = run_infos.make(task="classification")
+  bert_config, vocab_file = tiny_models.CONFIG, None
   task = predictor.Predictor.task
   preprocess = predictor.Predictor.preprocess
   _counts = None
