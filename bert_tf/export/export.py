@@ -18,7 +18,6 @@ from bert_tf.export.config import ExportConfig
 from bert_tf.export.text import BertTokenizer
 from bert_tf.files import atomic, paths
 from bert_tf.inference.config import ModelConfig
-from bert_tf.model.kernels import backend
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +99,6 @@ def build(config: ModelConfig, with_text: bool = True) -> Built:
   `with_text` adds the functions that take texts, for tasks that have them.
   Raises the errors of `run`.
   """
-  backend.check_tensorflow()
   files = config.open()
   if with_text:
     files.needed_vocab()

@@ -17,7 +17,6 @@ from bert_tf.inference import ids_functions
 from bert_tf.inference.batches import BLOCK_SIZE, answer_rows
 from bert_tf.inference.config import ExtractionConfig
 from bert_tf.inference.inputs import map_rows, texts_by_name, to_rows
-from bert_tf.model.kernels import backend
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, encoder
 from bert_tf.text.unknown_pieces import PieceCounts
@@ -77,7 +76,6 @@ class FeatureExtractor:
   """
 
   def __init__(self, config: ExtractionConfig | str, **settings: Any) -> None:
-    backend.check_tensorflow()
     saved_length = {}
     if isinstance(config, str | os.PathLike):
       saved_length = {"max_seq_length": settings.get("max_seq_length")}

@@ -17,7 +17,6 @@ from bert_tf.inference.batches import answer_rows
 from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.feature_extraction import FeatureExtractor
 from bert_tf.inference.inputs import map_rows, texts_by_name, to_rows
-from bert_tf.model.kernels import backend
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row
 from bert_tf.text.unknown_pieces import PieceCounts
@@ -82,7 +81,6 @@ class Predictor:
   ) -> None:
     if max_batch_size < 1:
       raise ValueError(f"max_batch_size {max_batch_size} must be at least 1.")
-    backend.check_tensorflow()
     self.max_batch_size = max_batch_size
     if isinstance(source, str):
       source = ModelConfig(init_checkpoint=source)

@@ -21,7 +21,6 @@ from bert_tf.inference.batches import answer_rows
 from bert_tf.inference.config import ScoringConfig
 from bert_tf.inference.inputs import map_rows, texts_by_name, to_rows
 from bert_tf.model import heads
-from bert_tf.model.kernels import backend
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base
 from bert_tf.text.unknown_pieces import PieceCounts
@@ -66,7 +65,6 @@ class SentenceScorer:
   """
 
   def __init__(self, config: ScoringConfig | str, **settings: Any) -> None:
-    backend.check_tensorflow()
     if isinstance(config, str | os.PathLike):
       config = ScoringConfig(init_checkpoint=os.fspath(config))
     self.config = config = dataclasses.replace(config, **settings)

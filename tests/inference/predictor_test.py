@@ -170,7 +170,7 @@ def test_a_saved_model_has_its_settings_and_the_users(saved_model):
   assert predict(text, max_seq_length=5) == predict("the of the")
   with pytest.raises(ValueError, match="do_lower_case=False .*vocab.txt"):
     predict(text, do_lower_case=False)
-  with pytest.raises(ValueError, match="SavedModel of classification"):
+  with pytest.raises(ValueError, match="of classification"):
     predict(text, task="ner")
   with pytest.raises(ValueError, match="max_batch_size 0"):
     bert_tf.Predictor(str(saved_model), max_batch_size=0)
