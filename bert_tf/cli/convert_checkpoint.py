@@ -6,7 +6,7 @@ bert-tf convert --model=out --to=hf \
 
 import dataclasses
 
-from bert_tf import names, settings
+from bert_tf import settings
 from bert_tf.cli import command, config_flags
 from bert_tf.inference.config import ModelFiles
 
@@ -16,24 +16,17 @@ class ConversionConfig(ModelFiles):
   """The input and output, and their formats."""
 
   output_checkpoint: str = settings.setting(
-    help="The prefix of the checkpoint to write, or with --to=hf a folder, or "
-    "with --to=keras a .weights.h5 file. The model's other files are written "
-    "next to it.",
+    help="The prefix of the checkpoint to write, or with --to=hf a folder. The "
+    "model's other files are written next to it.",
     writes="prefix",
   )
   average_last: int = settings.setting(
     1, "How many of the folder's newest checkpoints to average.", minimum=1
   )
-  source_format: str | None = settings.setting(
-    None,
-    "The format of the input. Default: it is detected.",
-    choices=tuple(names.CHECKPOINT_FORMATS),
-    flag="from",
-  )
   target_format: str = settings.setting(
     "original",
     "The format of the output. original only drops the optimizer's state.",
-    choices=tuple(names.CHECKPOINT_FORMATS),
+    choices=("original", "hf"),
     flag="to",
   )
   do_lower_case: bool | None = settings.setting(
@@ -47,7 +40,7 @@ def run(config: ConversionConfig) -> None:
   from bert_tf.checkpoint.convert import convert
 
   path = config.init_checkpoint
-  source_format = config.source_format or convert.find_format(path)
+  source_format = convert.find_format(path)
   if source_format == config.target_format == "original":
     config_flags.refuse_given(
       ["bert_config_file", "vocab_file", "do_lower_case"],
@@ -58,11 +51,10 @@ def run(config: ConversionConfig) -> None:
     return
   config_flags.refuse_given(
     ["average_last"],
-    f"does not apply to --from={source_format} --to={config.target_format}",
+    f"does not apply to a conversion to --to={config.target_format}",
   )
   model = convert.convert(
     config.open(do_lower_case=config.do_lower_case),
-    source_format,
     config.output_checkpoint,
     config.target_format,
   )

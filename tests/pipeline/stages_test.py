@@ -360,7 +360,7 @@ def test_an_encoder_is_continued_without_next_sentences(tmp_path):
 
 def test_an_untrained_next_sentence_head_is_not_continued(tmp_path):
   source = ModelFolder.open(str(write_model(tmp_path / "in")))
-  convert.convert(source, "original", str(tmp_path / "model"), "hf")
+  convert.convert(source, str(tmp_path / "model"), "hf")
   assert not chosen(tmp_path)[0]
   # Hugging Face's BertForMaskedLM lacks the head.
   path = tmp_path / "model" / "model.safetensors"
