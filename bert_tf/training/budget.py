@@ -30,7 +30,9 @@ _NUM_TIMED = 10
 _MAX_TIMED_FRACTION = 0.05
 
 
-class PlannedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+class PlannedWarmupLinearDecay(
+  keras.optimizers.schedules.LearningRateSchedule  # type: ignore[misc]
+):
   """A linear decay whose number of steps, a float32 variable, is set later.
 
   The first tenth of the steps is the warm-up.

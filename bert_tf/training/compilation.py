@@ -13,6 +13,7 @@ modes; see `optimization`.
 
 import enum
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -61,9 +62,12 @@ class Mode(enum.Enum):
     jit_compile = True if self is Mode.WHOLE else None
     if jit_compile:
       function = _for_gpus(function)
-    return tf.function(function, jit_compile=jit_compile, autograph=False)
+    compiled: GradientsFn = tf.function(
+      function, jit_compile=jit_compile, autograph=False
+    )
+    return compiled
 
-  def mark_step(self, function: Callable) -> Callable:
+  def mark_step(self, function: Callable[..., Sums]) -> Callable[..., Sums]:
     """Tells kernels if XLA compiles the function, a whole step, for a GPU."""
     return _for_gpus(function) if self.compiles_step else function
 
@@ -108,7 +112,7 @@ def compiles_each_width(use_xla: bool | None) -> bool:
   return bool(use_xla) or distribution.has_accelerator()
 
 
-def _for_gpus(function: Callable) -> Callable:
+def _for_gpus(function: Callable[..., Any]) -> Callable[..., Any]:
   if tf.config.list_logical_devices("GPU"):
     return backend.gpu_program()(function)
   return function

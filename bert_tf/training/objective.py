@@ -83,7 +83,8 @@ def add(sums: T | None, other_sums: T) -> T:
   """Returns the sum of two structures of tensors; None counts as 0."""
   if sums is None:
     return other_sums
-  return tf.nest.map_structure(lambda a, b: a + b, sums, other_sums)
+  total: T = tf.nest.map_structure(lambda a, b: a + b, sums, other_sums)
+  return total
 
 
 def add_calls(

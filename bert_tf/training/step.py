@@ -122,7 +122,7 @@ class TrainingStep:
 
   def _dropout_seeds(
     self, micro_batch: tf.Tensor
-  ) -> contextlib.AbstractContextManager:
+  ) -> contextlib.AbstractContextManager[None]:
     # A resumed run draws the masks of an uninterrupted one, because they depend
     # only on seed, step and micro-batch.
     seeds = getattr(self._model, "seed_generator", None)
@@ -154,11 +154,12 @@ class TrainingStep:
       self._objective, self._model
     )
     self._update.optimizer.build(self._variables)
-    step = self._step.get_concrete_function(element_spec)
+    traced = self._step.get_concrete_function(element_spec)
     self._sums_spec = tf.nest.map_structure(
       lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
-      step.structured_outputs,
+      traced.structured_outputs,
     )
+    step: Callable[[Features], Sums] = traced
     return step
 
   def run(self, batches: tf.data.Iterator, num_steps: int) -> Sums:
@@ -166,14 +167,16 @@ class TrainingStep:
 
     All steps are one call of a tf.function. The step must be built.
     """
-    return self._loop(batches, tf.constant(num_steps))
+    sums: Sums = self._loop(batches, tf.constant(num_steps))
+    return sums
 
   def _run_replicas(self, features: Features) -> Sums:
-    sums = self._strategy.run(self._marked_step, (features,))
+    replicas = self._strategy.run(self._marked_step, (features,))
     # The sums are the same on every replica.
-    return tf.nest.map_structure(
-      lambda v: self._strategy.experimental_local_results(v)[0], sums
+    sums: Sums = tf.nest.map_structure(
+      lambda v: self._strategy.experimental_local_results(v)[0], replicas
     )
+    return sums
 
   def _run_loop(self, batches: tf.data.Iterator, num_steps: tf.Tensor) -> Sums:
     # The loop starts from zeros, not from a first step, since TensorFlow would
