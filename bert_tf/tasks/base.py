@@ -18,15 +18,15 @@ import numpy as np
 from absl import logging
 from keras import ops
 
-from bert_tf import modeling, settings, task_registry, tokenization
-from bert_tf.checkpoint import run_folder, run_info
+from bert_tf import settings, task_registry, tokenization
+from bert_tf.checkpoint import run_info
 from bert_tf.data import packing
 from bert_tf.files import json_files, messages
-from bert_tf.model import heads, hugging_face_config, losses
+from bert_tf.model import heads, losses
 from bert_tf.model.tensor import Tensor
-from bert_tf.tasks import config as config_lib
-from bert_tf.tasks import start_model
+from bert_tf.tasks.config import TaskSettings
 from bert_tf.tasks.rows import Answer, Results, Row, labels_in, with_empty_text
+from bert_tf.tasks.setup import Setup
 from bert_tf.training import objective, results
 
 # Values of a record besides its inputs: integers, or float32 for numbers.
@@ -34,8 +34,7 @@ Features = Mapping[str, np.ndarray]
 # The outputs of the model for one sequence, by name, without the batch.
 Outputs = Mapping[str, np.ndarray]
 
-SettingsT = TypeVar("SettingsT", bound=config_lib.TaskSettings)
-Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
+SettingsT = TypeVar("SettingsT", bound=TaskSettings)
 TaskT = TypeVar("TaskT", bound="Task[Any]")
 
 
@@ -70,36 +69,6 @@ class SplitFile(NamedTuple):
 
   path: str | None  # None if neither the task nor the user names a file.
   flag: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Setup(Generic[Config]):
-  """The resolved settings of a run, with its folder and its model."""
-
-  config: Config  # Resolved by fine_tuning.load.
-  bert_config: modeling.BertConfig
-  tokenizer: tokenization.FullTokenizer
-  folder: run_folder.RunFolder
-  start: start_model.StartModel
-
-  def saved_labels(self, known: Any = None) -> run_info.LabelSpec | None:
-    """Returns the labels in output_dir, else those of the model to start from.
-
-    None if there are none for this task, or the run starts a new head. `known`
-    are the labels that the task itself prescribes, if any.
-    """
-    if self.folder.labels or self.config.train.encoder_only:
-      return self.folder.labels
-    run = self.start.head_run
-    spec = run.labels if run and run.task == self.config.task else None
-    # The training examples have the names that LABEL_0 and so on stand for.
-    names = spec.labels if spec and self.config.do_train else ()
-    if names and names == hugging_face_config.numbered_labels(len(names)):
-      return None
-    if spec and known in (None, spec.labels):
-      logging.info("The labels come from %s.", self.start.path)
-    hint = "; set `encoder_only` to start a new head"
-    return spec and dataclasses.replace(spec, hint=hint)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -416,7 +385,7 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
 def open_task(
   name: str,
   tokenizer: tokenization.FullTokenizer,
-  task_settings: config_lib.TaskSettings,
+  task_settings: TaskSettings,
   labels: run_info.LabelSpec | None,
 ) -> Task[Any]:
   """Returns the task of a model that is opened for predictions."""

@@ -15,7 +15,6 @@ import keras
 from absl import logging
 
 from bert_tf import task_registry
-from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.checkpoint.run_folder import RunFolder
 from bert_tf.checkpoint.run_info import RunInfo, Training
 from bert_tf.files import messages
@@ -23,21 +22,21 @@ from bert_tf.model import heads
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Results, Row, labels_in
 from bert_tf.tasks.run import Data, Run
+from bert_tf.tasks.setup import Config, Setup
 from bert_tf.tasks.splits import Split, choose_examples, encode, read_splits
-from bert_tf.tasks.start_model import StartModel
 from bert_tf.training import results
 from bert_tf.training.config import FineTuningTrainConfig
 from bert_tf.training.estimator import Estimator
 
 
-def build_model(setup: base.Setup, task: base.Task) -> keras.Model:
+def build_model(setup: Setup, task: base.Task) -> keras.Model:
   """Returns the model of a task, with random values."""
   num_labels = task.labels.num_outputs if task.labels else 0
   return heads.build_model(task.model, setup.bert_config, num_labels)
 
 
 def run(
-  config: base.Config,
+  config: Config,
   task_class: type[base.Task] | None = None,
   encode: Callable[..., Data] = encode,
   build_model: Callable[..., keras.Model] = build_model,
@@ -58,7 +57,7 @@ def run(
     ValueError: before the first step, if flags, config, vocabulary, data,
       checkpoint and output_dir do not fit together.
   """
-  setup = load(config)
+  setup = Setup.open(config)
   config = setup.config
   task_class = task_class or task_registry.load(
     task_registry.TASKS[config.task].task
@@ -70,39 +69,8 @@ def run(
   return run_on_splits(setup, task, splits, encode, build_model)
 
 
-def load(config: base.Config) -> base.Setup[base.Config]:
-  """Opens the run's folder and model, and resolves the settings."""
-  if not (config.do_train or config.do_eval or config.do_predict):
-    raise ValueError(
-      "There is nothing to do. Set `do_train`, `do_eval` or `do_predict`."
-    )
-  folder = RunFolder(config.train.output_dir, config.task)
-  model = ModelFolder.open_start(
-    config.train.init_checkpoint,
-    folder.path,
-    bert_config_file=config.bert_config_file,
-    vocab_file=config.vocab_file,
-  )
-  config = model.resolve(config, config.task, folder.info, folder.path)
-  train = dataclasses.replace(config.train, init_checkpoint=model.weights)
-  config = dataclasses.replace(
-    config,
-    bert_config_file=model.config_file,
-    vocab_file=model.needed_vocab(),
-    train=train,
-  )
-  if (train.freeze_layers or 0) > model.config.num_hidden_layers:
-    raise ValueError(
-      f"freeze_layers {train.freeze_layers} exceeds num_hidden_layers "
-      f"{model.config.num_hidden_layers} of {model.config_file}. Lower it."
-    )
-  tokenizer = model.make_tokenizer(config)
-  start = StartModel(model, train.lora_adapter)
-  return base.Setup(config, model.config, tokenizer, folder, start)
-
-
 def run_on_splits(
-  setup: base.Setup[base.Config],
+  setup: Setup[Config],
   task: base.Task,
   splits: Mapping[str, Split],
   encode: Callable[..., Data] = encode,
@@ -144,7 +112,7 @@ def run_on_splits(
 
 
 def _plan_steps(
-  config: base.Config, task: base.Task, rows: Sequence[Row]
+  config: Config, task: base.Task, rows: Sequence[Row]
 ) -> FineTuningTrainConfig:
   """Returns the training with its numbers of steps and best_metric."""
   num_inputs = len(rows)
@@ -212,18 +180,15 @@ def compute_class_weights(
 
 
 def _choose_head(
-  setup: base.Setup[base.Config], task: base.Task, train: FineTuningTrainConfig
+  setup: Setup[Config], task: base.Task, train: FineTuningTrainConfig
 ) -> FineTuningTrainConfig:
   """Sets encoder_only if the head of init_checkpoint is not this run's."""
   if setup.folder.is_begun:
     return train
-  do_train = setup.config.do_train
-  if setup.start.path:
-    takes_head = setup.start.takes_head(
-      task.model, task.labels, do_train, train.encoder_only
-    )
+  if setup.head_path:
+    takes_head = setup.takes_head(task.model, task.labels)
     return dataclasses.replace(train, encoder_only=not takes_head)
-  if not do_train:
+  if not setup.config.do_train:
     raise ValueError(
       f"There is no trained model, since {setup.folder.path} has no "
       "checkpoint. Set `do_train`, or set `init_checkpoint` to a trained model."
@@ -236,7 +201,7 @@ def _choose_head(
 
 
 def _write_files(
-  setup: base.Setup[base.Config],
+  setup: Setup[Config],
   task: base.Task,
   train: FineTuningTrainConfig,
   folder: RunFolder,
@@ -273,7 +238,7 @@ def _write_files(
     examples=dataclasses.replace(earlier.examples, **examples),
     scores=earlier.scores,
   )
-  folder.prepare(info, setup.start.model)
+  folder.prepare(info, setup.start)
   results.add_command(
     folder.path,
     dataclasses.replace(config, train=train),

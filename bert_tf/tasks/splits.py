@@ -22,6 +22,7 @@ from bert_tf.files import messages, paths, tables
 from bert_tf.model import model_inputs
 from bert_tf.tasks import base, run
 from bert_tf.tasks.rows import Row, with_empty_text
+from bert_tf.tasks.setup import Setup
 from bert_tf.text import unknown_pieces
 from bert_tf.training import compilation
 
@@ -107,7 +108,7 @@ def read_splits(
 
 
 def encode(
-  setup: base.Setup, task: base.Task, split: Split, folder: str
+  setup: Setup, task: base.Task, split: Split, folder: str
 ) -> run.Data:
   """Writes the records of a split to a folder, and logs what they hold."""
   path = os.path.join(folder, _RECORD_FILES[split.name])
@@ -182,7 +183,7 @@ def _make_records(
 
 
 def make_data(
-  setup: base.Setup,
+  setup: Setup,
   split: Split,
   files: input_pipeline.RecordFiles,
   spec: input_pipeline.Spec,

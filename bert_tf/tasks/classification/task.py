@@ -25,6 +25,7 @@ from bert_tf.tasks.classification import (
   windows,
 )
 from bert_tf.tasks.rows import Answer, Results, Row, labels_in
+from bert_tf.tasks.setup import Setup
 from bert_tf.training import results
 
 Rows = Sequence[Row]
@@ -97,7 +98,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
   )
 
   @classmethod
-  def create(cls, setup: base.Setup[Any]) -> "ClassificationTask":
+  def create(cls, setup: Setup[Any]) -> "ClassificationTask":
     """Returns the task of a run, with labels if they are known before."""
     layout = file_layout(setup.config, setup.folder.labels)
     saved = setup.saved_labels(layout.labels)

@@ -9,10 +9,10 @@ from bert_tf.checkpoint import run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_shards
-from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.pretraining import pretraining, pretraining_config
+from bert_tf.tasks.setup import Setup
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.swag import config as swag_config
 from bert_tf.text import letter_case
@@ -160,9 +160,9 @@ def test_fine_tuning_keeps_the_accents_of_the_model(pretrained, tmp_path, task):
     train=train,
     **settings,
   )
-  setup = fine_tuning.load(config)
+  setup = Setup.open(config)
   config = setup.config
   assert (config.do_lower_case, config.strip_accents) == (True, False)
   assert setup.tokenizer.tokenize_to_ids(SENTENCE) == IDS
-  setup = fine_tuning.load(dataclasses.replace(config, strip_accents=True))
+  setup = Setup.open(dataclasses.replace(config, strip_accents=True))
   assert setup.config.strip_accents is True

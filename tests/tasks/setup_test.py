@@ -1,6 +1,7 @@
 """A run reuses a head only if its task and labels match."""
 
 import json
+import types
 
 import keras
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.model import heads
-from bert_tf.tasks import fine_tuning, start_model
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
+from bert_tf.tasks.setup import Setup
 from bert_tf.training import config as training_config
 from tests.support import run_infos, runs, tiny_models
 
@@ -59,8 +61,10 @@ def write_model(folder, fields, with_run=True):
 
 def takes_head(folder, fields, do_train=True, **train):
   labels = run_infos.make(**fields).labels
-  start = start_model.StartModel(ModelFolder.open(str(folder)))
-  return start.takes_head(MODELS[fields["task"]], labels, do_train, **train)
+  options = training_config.FineTuningTrainConfig(output_dir="", **train)
+  config = types.SimpleNamespace(do_train=do_train, train=options)
+  setup = Setup(config, None, None, None, ModelFolder.open(str(folder)))
+  return setup.takes_head(MODELS[fields["task"]], labels)
 
 
 @pytest.fixture(scope="module")
