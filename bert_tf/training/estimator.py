@@ -30,9 +30,14 @@ from bert_tf.training import (
   progress,
   restore,
 )
-from bert_tf.training import objective as objective_lib
 from bert_tf.training.config import TrainConfig
-from bert_tf.training.objective import BatchSums, Features, Objective
+from bert_tf.training.objective import (
+  BatchSums,
+  Features,
+  Objective,
+  add_sums,
+  compute_means,
+)
 from bert_tf.training.step import TrainingStep
 from bert_tf.training.update import Update
 
@@ -183,7 +188,7 @@ class Estimator:
         start = time.monotonic()
         sums = self.train_step.run(batches, group_size)
         self._step = step = step + group_size
-        means = objective_lib.means(sums)
+        means = compute_means(sums)
         # An infinite gradient makes every weight NaN, which the loss shows a
         # step later. With a loss scale, such a step is only counted.
         names = (
@@ -270,9 +275,7 @@ class Estimator:
         self._evaluate_batch, batches, "evaluating"
       ):
         # Adds up in float64, since a data set has far more terms than a batch.
-        totals = objective_lib.add(
-          totals, tf.nest.map_structure(np.float64, sums)
-        )
+        totals = add_sums(totals, tf.nest.map_structure(np.float64, sums))
         yield outputs, features
 
     stream = compute_outputs()
@@ -280,7 +283,7 @@ class Estimator:
     collections.deque(stream, maxlen=0)  # What `score` did not need.
     if totals is None:
       raise ValueError("there is no whole batch of examples to evaluate on.")
-    means = objective_lib.means(totals)
+    means = compute_means(totals)
     if not math.isfinite(means["loss"]):
       raise DivergedError(f"the evaluation's loss is {means['loss']}.")
     return self.report({**means, **scores})

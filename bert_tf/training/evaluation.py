@@ -10,8 +10,9 @@ import tensorflow as tf
 from bert_tf import distribution
 from bert_tf.checkpoint import checkpoints, run_folder, run_info
 from bert_tf.files import atomic, json_files, paths
-from bert_tf.training import adapters, objective
+from bert_tf.training import adapters
 from bert_tf.training.config import TrainConfig
+from bert_tf.training.objective import select_shown
 
 Results = Mapping[str, float | int]
 
@@ -133,7 +134,7 @@ class PeriodicEvaluation:
       )
     distribution.barrier()  # Other processes read the files afterwards.
     step, best = checkpoints.GLOBAL_STEP, self._best or results
-    shown = objective.shown(results)
+    shown = select_shown(results)
     parts = [f"{n} {value:.4g}" for n, value in shown.items() if n != step]
     return (
       f"evaluation at step {results[step]}: {', '.join(parts)}; best "

@@ -79,7 +79,7 @@ def trained_variables(
   return [v for v in model.trainable_variables if id(v) not in unused]
 
 
-def add(sums: T | None, other_sums: T) -> T:
+def add_sums(sums: T | None, other_sums: T) -> T:
   """Returns the sum of two structures of tensors; None counts as 0."""
   if sums is None:
     return other_sums
@@ -93,20 +93,20 @@ def add_calls(
   """Adds function(first), ..., function(end - 1) to a total, in the graph."""
   _, total = tf.while_loop(
     lambda i, _: i < end,
-    lambda i, total: (i + 1, add(total, function(i))),
+    lambda i, total: (i + 1, add_sums(total, function(i))),
     (tf.constant(first), total),
   )
   return total
 
 
-def shown(values: Mapping[str, T]) -> dict[str, T]:
+def select_shown(values: Mapping[str, T]) -> dict[str, T]:
   """Returns the values without a total that only repeats a loss."""
   losses_of_heads = {"masked_lm_loss", "next_sentence_loss"} & values.keys()
   is_repeated = losses_of_heads == {"masked_lm_loss"}
   return {n: v for n, v in values.items() if n != "loss" or not is_repeated}
 
 
-def means(sums: Sums) -> dict[str, float]:
+def compute_means(sums: Sums) -> dict[str, float]:
   """Returns sum / weight by name; 0 if the weight is 0."""
   numbers = {name: np.asarray(pair, np.float64) for name, pair in sums.items()}
   return {

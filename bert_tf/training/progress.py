@@ -14,7 +14,7 @@ from absl import logging
 from bert_tf import distribution
 from bert_tf.files import atomic
 from bert_tf.model.losses import Sums
-from bert_tf.training import objective as objective_lib
+from bert_tf.training.objective import add_sums, compute_means, select_shown
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Progress:
 
   def add(self, step: int, sums: Sums) -> None:
     """Adds the total sums of a group of steps, of which `step` is the last."""
-    self._sums = objective_lib.add(self._sums, sums)
+    self._sums = add_sums(self._sums, sums)
     self._bar.update(step - self._bar.n)
     if self._clock is None:
       # The first group includes compilation, so it is not timed.
@@ -68,8 +68,8 @@ class Progress:
       return
     since, start = self._clock
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
-    values = objective_lib.means(self._sums)
-    shown = objective_lib.shown(values)
+    values = compute_means(self._sums)
+    shown = select_shown(values)
     same = shown.get("example_loss", math.nan)
     if math.isclose(same, values["loss"], rel_tol=1e-5):
       del shown["example_loss"]  # Without class weights, it is the loss.

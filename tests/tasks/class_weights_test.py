@@ -57,7 +57,7 @@ def test_only_the_loss_of_training_is_weighted(task_class, mask_name, shape):
     # A step divides by the weights that it knows before it runs the model.
     known = goal.weights(features, training)
     np.testing.assert_allclose(known[name], weight, rtol=1e-6)
-    metrics = objective.means(sums.metrics)
+    metrics = objective.compute_means(sums.metrics)
     return float(total / weight), metrics[name], metrics["accuracy"]
 
   hits = (given.argmax(-1) == labels) * mask
