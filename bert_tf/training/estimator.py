@@ -167,13 +167,7 @@ class Estimator:
     ends = evaluations.is_out_of_patience
     with (
       StopSignals() as stop,
-      progress.Progress(
-        config.output_dir,
-        step,
-        num_steps,
-        config.train_batch_size,
-        config.log_every_steps,
-      ) as report,
+      progress.Progress(config, step, num_steps) as report,
     ):
       while not ends:
         group_size = min(
