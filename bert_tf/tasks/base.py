@@ -382,17 +382,6 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
     return {name: row[name] for name in self.fields if name in row}
 
 
-def open_task(
-  name: str,
-  tokenizer: tokenization.FullTokenizer,
-  task_settings: TaskSettings,
-  labels: run_info.LabelSpec | None,
-) -> Task[Any]:
-  """Returns the task of a model that is opened for predictions."""
-  task = task_registry.load(task_registry.TASKS[name].task)
-  return task(tokenizer=tokenizer, settings=task_settings, labels=labels)
-
-
 def answer_rows(
   task: Task[Any], rows: Sequence[Row], batches: Iterable[Any]
 ) -> Iterator[Answer]:
