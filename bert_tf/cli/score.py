@@ -14,7 +14,6 @@ from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.files import (
   atomic,
-  compression,
   json_files,
   shard_files,
   text_lines,
@@ -71,7 +70,7 @@ def run() -> None:
   if config.output_file:
     with (
       atomic.file(config.output_file) as unfinished,
-      compression.text_writer(unfinished, config.output_file) as writer,
+      text_lines.text_writer(unfinished, config.output_file) as writer,
     ):
       for name, score in zip(fitting, scores):
         row = {

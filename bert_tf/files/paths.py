@@ -73,10 +73,10 @@ def open_bytes(path: str) -> BinaryIO:
   return open(path, "rb")
 
 
-def read_bytes(path: str) -> bytes:
-  """Returns the whole content of a file."""
+def read_bytes(path: str, size: int = -1) -> bytes:
+  """Returns the content of a file, or its first `size` bytes."""
   with open_bytes(path) as reader:
-    return reader.read()
+    return reader.read(size)
 
 
 def sha256(path: str) -> str:

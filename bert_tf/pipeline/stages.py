@@ -20,6 +20,7 @@ from bert_tf.export import export
 from bert_tf.export.config import ExportConfig
 from bert_tf.files import (
   atomic,
+  json_files,
   packages,
   paths,
   shard_files,
@@ -98,7 +99,7 @@ def run(config: PipelineConfig) -> None:
     f"into {config.train_seconds / 60:g} min."
   )
   paths.make_folder(config.file(""))
-  shard_files.write_settings(settings, settings_file)
+  json_files.write(settings_file, settings)
   train_files = _make_data(config, model, inputs)
   coverage = _measure_coverage(config, model)
   results = _train(config, model, num_steps, train_files)
@@ -188,9 +189,14 @@ def _make_data(
     eval_fraction=config.eval_fraction,
     random_seed=config.seed,
   )
-  counts = corpus_build.build_corpus(
-    config.reading, inputs, output, config.num_workers, resume=True
-  )
+  # settings.json has shown that the text and its settings are the same.
+  report = shard_files.read_settings(output.report_file)
+  if report and paths.exists(train_text):
+    counts = report["counts"]
+  else:
+    counts = corpus_build.build_corpus(
+      config.reading, inputs, output, config.num_workers
+    )
   vocab_file = config.file("vocab.txt")
   if not paths.exists(vocab_file):
     if model.vocab_file:

@@ -62,7 +62,7 @@ def test_lines_are_named_in_a_legend_unless_the_title_says_it(tmp_path):
   ):
     single.set(title="loss")
     plot_style.draw_line(single, [0, 1], [0, 1], "loss")
-    plot_style.draw_points(single, [0, 1], [0, 1], "")
+    plot_style.draw_line(single, [0, 1], [0, 1], "", are_rare=True)
     colors = [
       plot_style.draw_line(several, [0, 1], [0, 1], name) for name in "ab"
     ]

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from bert_tf.files import shard_files
+from bert_tf.files import json_files
 from bert_tf.model import heads
 from bert_tf.pipeline import card, stages
 from bert_tf.pipeline.config import SIZES, PipelineConfig
@@ -111,7 +111,7 @@ def test_the_card_shows_guesses_and_compares_them_to_chance(
   (folder / "held_out.txt").write_text(f"{line}\n" * 9)
   names = ("documents", "eval_documents", "sentences", "characters")
   report = {"counts": dict.fromkeys(names, 1234)}
-  shard_files.write_settings(report, f"{folder}/train.txt.report.json")
+  json_files.write(f"{folder}/train.txt.report.json", report)
   results = {"loss": 9.0, "masked_lm_loss": 9.5, "global_step": 1}
   coverage = vocabulary.Coverage(11, 0, 11, 4)
   results["masked_lm_accuracy"] = accuracy
@@ -187,7 +187,7 @@ def test_a_setting_of_the_text_that_differs_is_named(tmp_path):
   )
   settings = stages._settings(config, choose_model(config), inputs)
   del settings["reading"]["text_column"]  # As if a new version had added it.
-  shard_files.write_settings(settings, config.file("settings.json"))
+  json_files.write(config.file("settings.json"), settings)
   for change in ({"documents": "line"}, {"text_column": "body"}):
     reading = text_config.TextConfig(**change)
     [(name, value)] = change.items()
