@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 
-from bert_tf.files import shard_files
+from bert_tf.files import errors, shard_files
 
 # Names, shapes and dtypes of the features of a record.
 Spec = Mapping[str, tf.io.FixedLenFeature]
@@ -73,10 +73,9 @@ def _count_records(path: str) -> int:
   try:
     count = int(records.reduce(zero, one_more))
   except tf.errors.DataLossError as error:
-    num_whole = int(records.ignore_errors().reduce(zero, one_more))
     raise ValueError(
-      f"{path} is not a whole TFRecord file: record {num_whole} (counted from "
-      "0) is truncated or corrupt. The names of GZIP files must end in .gz."
+      f"{path} is not a whole TFRecord file ({errors.reason(error)}). The "
+      "names of GZIP files must end in .gz."
     ) from error
   if not count:
     raise ValueError(f"{path} holds no records.")

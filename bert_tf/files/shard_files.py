@@ -3,7 +3,7 @@
 import fnmatch
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bert_tf.files import json_files, paths, text_lines
@@ -77,9 +77,17 @@ def check_same_settings(
   remedy: str = "drop `resume` to build everything again",
 ) -> None:
   """Raises ValueError unless the file `note` has the same settings."""
-  before = read_settings(note)
-  for name, now in settings.items():
+  before = dict(_flatten(read_settings(note)))
+  for name, now in _flatten(settings):
     if (then := before.get(name)) != now:
       raise ValueError(
         f"cannot resume: `{name}` is {now}, but was {then} in {note}; {remedy}."
       )
+
+
+def _flatten(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+  for name, value in settings.items():
+    if isinstance(value, dict):
+      yield from _flatten(value)
+    else:
+      yield name, value

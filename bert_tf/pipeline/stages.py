@@ -85,7 +85,7 @@ def run(config: PipelineConfig) -> None:
       raise ValueError(
         f"text {source.path} is not a file, so it cannot be read twice."
       )
-  corpus_build.check_reading(config.reading, inputs)
+  corpus_build.check_reading(inputs)
   settings = _settings(config, model, inputs)
   settings_file = config.file("settings.json")
   if paths.exists(settings_file):

@@ -54,7 +54,7 @@ def build_corpus(
       f"{output.output_file} cannot hold both splits. Name two files."
     )
   shard_files.check_output(names, (source.path for source in inputs))
-  check_reading(config, inputs)
+  check_reading(inputs)
   counts: collections.Counter[str] = collections.Counter()
   with lock.hold_file(output.output_file):
     for name in names:
@@ -94,15 +94,13 @@ def build_corpus(
   return result
 
 
-def check_reading(
-  config: text_config.TextConfig, inputs: Sequence[sources.InputFile]
-) -> None:
-  """Fails early for an unknown language or a missing package."""
+def check_reading(inputs: Sequence[sources.InputFile]) -> None:
+  """Raises ImportError if a package is missing that reads or splits."""
   formats = {source.input_format for source in inputs}
   if text_config.PARQUET in formats:
     tables.check_parquet_installed()
   if formats != {text_config.LINES}:
-    sentences.Splitter(config.language)
+    sentences.check_installed()
 
 
 # Documents of a file, and whether each of their lines is a sentence.
@@ -128,9 +126,6 @@ def _read_groups(
     yield group, is_split
 
 
-_load_splitter = functools.lru_cache(maxsize=1)(sentences.Splitter)
-
-
 def _split(language: str, group: _Group) -> list[list[str]]:
   """Returns the sentences of each document."""
   texts, is_split = group
@@ -138,7 +133,7 @@ def _split(language: str, group: _Group) -> list[list[str]]:
   for text in texts:
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     if not is_split:
-      split = _load_splitter(language).split
+      split = functools.partial(sentences.split_sentences, language)
       lines = [sentence for line in lines for sentence in split(line)]
     documents.append(lines)
   return documents

@@ -102,19 +102,17 @@ def changed_byte(data: bytes) -> bytes:
 @pytest.mark.parametrize(
   ("name", "compression", "damage", "message"),
   [
-    ("a", "", lambda data: data[:-1], "a is not .*: record 6 "),
-    ("a", "", lambda data: data[:-17], "a is not .*: record 6 "),
-    ("a", "", changed_byte, "a is not .*: record 2 "),
+    ("a", "", lambda data: data[:-1], "a is not a whole TFRecord"),
+    ("a", "", lambda data: data[:-17], "a is not a whole TFRecord"),
+    ("a", "", changed_byte, "a is not a whole TFRecord"),
     ("a", "", lambda data: b"This is text.\n" * 9, "a is not a whole TFRecord"),
     ("a", "", lambda data: b"", "a holds no records"),
-    ("a.gz", "GZIP", lambda data: data[:-10], r"a\.gz is not .*: record \d "),
+    ("a.gz", "GZIP", lambda data: data[:-10], r"a\.gz is not a whole TFRecord"),
     ("a", "GZIP", lambda data: data, "a is not .*GZIP"),
     ("a.gz", "", lambda data: data, r"a\.gz is not .*GZIP"),
   ],
 )
-def test_a_damaged_file_is_named_with_the_record(
-  tmp_path, name, compression, damage, message
-):
+def test_a_damaged_file_is_named(tmp_path, name, compression, damage, message):
   good = write(tmp_path / "good", range(3))
   path = tmp_path / name
   write(path, range(7), compression)

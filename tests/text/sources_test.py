@@ -154,7 +154,6 @@ def test_a_faulty_file_gives_a_one_line_error_with_its_place(name, tmp_path):
 
 def test_a_missing_package_is_reported_before_reading(monkeypatch):
   monkeypatch.setitem(sys.modules, "pyarrow", None)
-  config = text_config.TextConfig()
   with pytest.raises(ImportError, match=r"pip install .*\[parquet\]"):
-    corpus_build.check_reading(config, [sources.InputFile("a", "parquet")])
-  corpus_build.check_reading(config, [sources.InputFile("a", "jsonl")])
+    corpus_build.check_reading([sources.InputFile("a", "parquet")])
+  corpus_build.check_reading([sources.InputFile("a", "jsonl")])

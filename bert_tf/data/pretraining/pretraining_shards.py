@@ -116,7 +116,9 @@ def create(
         f"cannot resume: {note} is missing, so the settings of "
         f"{finished[0].output_files[0]} are unknown; drop `resume`."
       )
-    _remove_unfinished(names)
+    unfinished = [glob.escape(name) for name in names]
+    for name in unfinished:
+      atomic.remove_unfinished(name)
     # Settings must never stand beside records that were made with others.
     for task in pending:
       for path in task.output_files:
@@ -125,7 +127,8 @@ def create(
     try:
       counts = build(config, pending)
     finally:
-      _remove_unfinished(names)  # If a worker was killed.
+      for name in unfinished:  # If a worker was killed.
+        atomic.remove_unfinished(name)
   columns = zip(*map(dataclasses.astuple, counts.values()))
   totals = ShardCounts(*map(sum, columns))
   summary = Summary(totals, len(tasks) - len(pending), tuple(names))
@@ -138,8 +141,6 @@ def create(
       num_single,
       len(counts),
     )
-  pieces = unknown_pieces.PieceCounts(tokenizer, names[0])
-  pieces.add(totals.num_pieces, totals.num_unknown)
   return summary
 
 
@@ -233,11 +234,6 @@ def _build_here(
         counts[task.shard.index] = result
         bar.update(task.shard.num_documents * num_passes)
   return counts
-
-
-def _remove_unfinished(names: Iterable[str]) -> None:
-  for name in names:
-    atomic.remove_unfinished(glob.escape(name))
 
 
 def _log(
