@@ -21,7 +21,8 @@ def read(path: str, value_type: Any = Any) -> Any:
 
 def read_object(path: str) -> dict[str, Any]:
   """Reads the object in a JSON file; raises the errors of `read`."""
-  return read(path, dict[str, Any])
+  value: dict[str, Any] = read(path, dict[str, Any])
+  return value
 
 
 def find_object(folder: str, name: str) -> dict[str, Any] | None:

@@ -54,7 +54,7 @@ class _RawGFile(io.RawIOBase):
 
   def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
     self._file.seek(offset, whence)
-    return self._file.tell()
+    return int(self._file.tell())
 
   def close(self) -> None:
     self._file.close()
@@ -108,7 +108,7 @@ def is_file(path: str) -> bool:
 def num_bytes(path: str) -> int:
   """Returns the size of a file as stored."""
   if is_remote(path):
-    return _gfile("stat", path).length
+    return int(_gfile("stat", path).length)
   return os.path.getsize(path)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bert_tf.files import atomic, packages
 
 if TYPE_CHECKING:
-  from matplotlib.axes import Axes
+  from matplotlib.axes import Axes as Axes
 else:
   Axes = Any
 

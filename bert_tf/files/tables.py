@@ -201,7 +201,7 @@ def _find_delimiter(table: Table) -> str:
   # default. Excel writes semicolons where the comma is the decimal sign.
   default = "\t" if table.file_format == "tsv" else ","
   sizes = {}
-  for delimiter in (default, *"\t,;|"):
+  for delimiter in default + "\t,;|":
     # Quotation marks look wrong between other delimiters than the file's.
     _, first = next(_read_cells(table, delimiter, strict=False), (1, []))
     columns = first if isinstance(table.columns[0], str) else range(len(first))

@@ -27,10 +27,10 @@ from bert_tf.text import corpus
 class Document:
   """A tokenized document. Takes four bytes for each token and sentence."""
 
-  ids: array.array  # int32 [tokens]. The word pieces of all sentences.
+  ids: "array.array[int]"  # int32 [tokens]. The word pieces of all sentences.
   # int32 [sentences + 1]. Sentence i is ids[bounds[i]:bounds[i + 1]], at least
   # one token.
-  bounds: array.array
+  bounds: "array.array[int]"
 
   @property
   def num_sentences(self) -> int:
@@ -56,10 +56,10 @@ class TrainingInstance:
   """One instance before padding, masked unless the config turns that off."""
 
   # Arrays of int32, since a shard holds all of its instances in memory.
-  input_ids: array.array  # [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
+  input_ids: "array.array[int]"  # [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
   num_first: int  # Number of leading ids in segment 0; the rest is segment 1.
-  masked_lm_positions: array.array  # Positions to predict, ascending.
-  masked_lm_ids: array.array  # The ids before masking.
+  masked_lm_positions: "array.array[int]"  # Positions to predict, ascending.
+  masked_lm_ids: "array.array[int]"  # The ids before masking.
   is_random_next: bool  # Whether b is random text and does not follow a.
 
 

@@ -128,7 +128,6 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_names_the_setting(base, tmp_path, monkeypatch, mistake):
   monkeypatch.chdir(tmp_path)
-  (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04xl/workbook.xml")
   changes, expected = MISTAKES[mistake]
   with pytest.raises(ValueError) as error:
     config = make(base, tmp_path / "out")
