@@ -175,7 +175,8 @@ def letters_tokenizer(tmp_path_factory):
   """A tokenizer of the letters, as words and as continuations."""
   path = tmp_path_factory.mktemp("letters") / "vocab.txt"
   letters = "abcdefghijklmnopqrstuvwxyz"
-  path.write_text("\n".join([*VOCAB, *letters, *(f"##{c}" for c in letters)]))
+  tokens = [*VOCAB, *letters, *(f"##{letter}" for letter in letters)]
+  path.write_text("\n".join(dict.fromkeys(tokens)))
   return tokenization.FullTokenizer(str(path))
 
 

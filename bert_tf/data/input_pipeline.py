@@ -126,7 +126,7 @@ def check_first_records(
         vocab_size
       ):
         raise ValueError(
-          f"{path}: its first record has the ids {values.min()} to "
+          f"{path}: its first record has input_ids {values.min()} to "
           f"{values.max()}, but the model has 0 to {vocab_size - 1}."
         )
     if sizes:

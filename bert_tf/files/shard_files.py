@@ -37,10 +37,10 @@ def expand(pattern: str) -> list[str]:
   counts: dict[tuple[str, str], str] = {}
   for shard in filter(None, map(_SHARD.fullmatch, files)):
     start, count, end = shard.groups()
-    if counts.setdefault((start, end), count) != count:
+    if (other := counts.setdefault((start, end), count)) != count:
       raise ValueError(
-        f"{pattern} matches shards of {count} and of {counts[start, end]} "
-        "files. Remove the files of one data set."
+        f"{start}00000-of-{other}{end} and {start}00000-of-{count}{end} belong "
+        "to different data sets. Remove the files of one of them."
       )
   for (start, end), count in counts.items():
     whole = {f"{start}{i:05d}-of-{count}{end}" for i in range(int(count))}

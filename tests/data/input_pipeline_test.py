@@ -213,7 +213,7 @@ def test_a_value_out_of_range_ends_the_reading(tmp_path, name, values):
       3,
       "not 4 and .* not 2; set `max_seq_length=5` `max_predictions_per_seq=1`",
     ),
-    ({}, 3, "ids 0 to 3, but the model has 0 to 2"),
+    ({}, 3, "input_ids 0 to 3, but the model has 0 to 2"),
     ({"masked_lm_weights": [1, 0]}, 10, "has int64_list as masked_lm_weights"),
     (
       {"label_ids": [1], "input_mask": None},
