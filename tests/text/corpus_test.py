@@ -1,12 +1,9 @@
 """Corpora: files, documents, shards, and Python's documentation."""
 
 import gzip
-import os
 import pathlib
 import random
 import re
-import subprocess
-import sys
 import tempfile
 
 import hypothesis
@@ -46,9 +43,6 @@ def brute_force_documents(paths):
   return [document for document in documents if document]
 
 
-# --- Input files ---
-
-
 def input_files(patterns):
   return [file.path for file in sources.find_files(patterns)]
 
@@ -80,9 +74,6 @@ def test_patterns_without_text_are_refused(tmp_path, pattern, message):
     input_files(pattern.replace("{}", str(tmp_path)))
 
 
-# --- Lines and documents ---
-
-
 def test_lines_are_those_of_tensorflows_readline(tmp_path):
   # The 2018 release reads text with it. It drops every carriage return.
   path = write(tmp_path / "a.txt", "foo\rbar é\r\n\r\n a\r\rb \n\rc\r")
@@ -94,9 +85,6 @@ def test_lines_are_those_of_tensorflows_readline(tmp_path):
   assert list(corpus.read_documents([path])) == documents
   [shard] = corpus.plan_shards([path], 1)
   assert list(corpus.read_shard(shard)) == documents
-
-
-# --- Shards ---
 
 
 LINES = ["a", "é b", "\u2028x", "word " * 9, "", "", " ", "\u3000", "\r"]
@@ -140,15 +128,6 @@ def test_shards_have_about_equal_sizes(tmp_path):
   assert all(abs(size - len(text) / 7) <= 302 for size in sizes)
 
 
-def test_a_shard_reads_only_its_own_bytes(tmp_path):
-  path = write(tmp_path / "a", "first\n\nsecond\n\nthird\n")
-  shard = corpus.plan_shards([path], 3)[1]
-  data = (tmp_path / "a").read_bytes()
-  # Make the bytes outside the shard invalid.
-  (tmp_path / "a").write_bytes(b"\xff" * 7 + data[7:15] + b"\xff" * 6)
-  assert list(corpus.read_shard(shard)) == [["second"]]
-
-
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_remote_and_local_text_have_the_same_documents(tmp_path, suffix):
   text = "\n\n".join(f"é {n}\r\n \u2028{n}" for n in range(200))
@@ -164,9 +143,6 @@ def test_remote_and_local_text_have_the_same_documents(tmp_path, suffix):
   assert sum(reversed(read), []) == expected
 
 
-# --- Writing ---
-
-
 def test_a_hash_of_the_text_decides_on_which_side_a_document_is():
   documents = [[f"sentence {n}", f"and {n}"] for n in range(2000)]
 
@@ -176,9 +152,6 @@ def test_a_hash_of_the_text_decides_on_which_side_a_document_is():
   assert held_out(1) == held_out(1) != held_out(2)
   # Five standard deviations of 2,000 draws at 0.25.
   assert abs(sum(held_out(1)) - 500) < 5 * (2000 * 0.25 * 0.75) ** 0.5
-
-
-# --- Python's own documentation ---
 
 
 DOCSTRING = """
@@ -229,9 +202,9 @@ def test_only_the_prose_of_a_docstring_is_used():
   ]
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-  """An installed package that must not be imported."""
+def test_modules_are_documents_that_are_read_but_not_imported(
+  tmp_path, monkeypatch
+):
   folder = tmp_path / "site" / "documented"
   (folder / "tests").mkdir(parents=True)
   sentence = "The {} sentence of {} is about the {} thing."
@@ -243,18 +216,13 @@ def package(tmp_path, monkeypatch):
   (folder / "broken.py").write_text("def (:\n")
   (folder / "tests" / "many.py").write_text('"""The tests are no text."""\n')
   monkeypatch.syspath_prepend(str(folder.parent))
-  return "documented"
-
-
-def test_a_module_is_a_document_and_small_modules_join_the_next(
-  package, tmp_path, monkeypatch
-):
   paths = {"stdlib": str(tmp_path / "empty")}
   monkeypatch.setattr(pydoc_corpus.sysconfig, "get_paths", lambda: paths)
-  documents = list(pydoc_corpus.read_documents([package]))
+  documents = list(pydoc_corpus.read_documents(["documented"]))
   numbers = [
     re.findall(r"\bThe (\d+) sentence of", " ".join(d)) for d in documents
   ]
+  # Small modules join the next one.
   assert [n for n in numbers if n] == [
     [str(n) for n in range(6)],
     [str(n) for n in range(7, 12)],
@@ -264,29 +232,11 @@ def test_a_module_is_a_document_and_small_modules_join_the_next(
   assert "The tests are no text." not in sentences
 
 
-def test_pydoc_is_long_prose_without_duplicates_and_reproducible():
-  # In another process, since the file is removed when the process ends.
-  command = (
-    "from bert_tf.text import sources; "
-    "[file] = sources.find_files('pydoc'); "
-    "print(file.path); print(open(file.path).read(), end='')"
-  )
-  first, again = (
-    subprocess.run(
-      [sys.executable, "-c", command],
-      env={**os.environ, "PYTHONHASHSEED": seed},
-      check=True,
-      capture_output=True,
-      text=True,
-    ).stdout.split("\n", 1)
-    for seed in "35"
-  )
-  path, text = first
-  assert path.endswith("pydoc.txt")
-  assert not os.path.exists(os.path.dirname(path))
-  assert again[1] == text
-  documents = [part.split("\n") for part in text.strip().split("\n\n")]
+def test_pydoc_is_long_prose_without_duplicates():
+  [file] = sources.find_files("pydoc")
+  documents = list(corpus.read_documents([file.path]))
   sentences = [sentence for document in documents for sentence in document]
+  text = "\n".join(sentences)
   assert len(text) > 1_000_000 and len(documents) > 200
   assert min(map(len, documents)) >= 5
   assert len(set(sentences)) == len(sentences)
