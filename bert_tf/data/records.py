@@ -19,7 +19,7 @@ def encode_example(
   for name, floats in float_features.items():
     example.features.feature[name].float_list.value.extend(floats)
   # Sorted by name, so that an example has the same bytes in every process.
-  return example.SerializeToString(deterministic=True)
+  return bytes(example.SerializeToString(deterministic=True))
 
 
 class RecordWriter:

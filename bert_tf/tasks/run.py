@@ -36,10 +36,6 @@ class Data:
   evaluation: Callable[[int], tf.data.Dataset]
   # What the records were made from; None for files of records.
   rows: Sequence[Row] | None = None
-  # Returns a context in which an error names the faulty record.
-  explained: Callable[[], contextlib.AbstractContextManager[None]] = (
-    contextlib.nullcontext
-  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +77,7 @@ class Run:
   def train(self) -> bool:
     """Trains to the last step; returns False if a signal ended it."""
     data = self.data["train"]
-    with self._explained("train_batch_size", data):
+    with self._explained("train_batch_size"):
       self.runner.train(data.training, lambda: self.compute_results()[0])
     return not self.runner.was_interrupted
 
@@ -113,7 +109,7 @@ class Run:
       answers.extend(base.answer_rows(task, data.rows, outputs))
       return task.score(data.rows, answers)
 
-    with self._explained("eval_batch_size", data):
+    with self._explained("eval_batch_size"):
       batches = data.evaluation(self.config.eval_batch_size)
       if task.has_loss:
         means = self.runner.evaluate(batches, score)
@@ -126,7 +122,7 @@ class Run:
     task, name = self.objective, self.objective.predicted_split
     data = self.data[name]
     assert data.rows is not None
-    with self._explained("predict_batch_size", data):
+    with self._explained("predict_batch_size"):
       batches = data.evaluation(self.config.predict_batch_size)
       outputs = (values for values, _ in self.runner.predict(batches))
       answers = base.answer_rows(task, data.rows, outputs)
@@ -144,11 +140,10 @@ class Run:
       logging.info(f"To serve this model: bert-tf serve --model={path}")
 
   @contextlib.contextmanager
-  def _explained(self, batch_setting: str, data: Data) -> Iterator[None]:
-    """Names a faulty record, and turns exhausted memory into advice."""
+  def _explained(self, batch_setting: str) -> Iterator[None]:
+    """Turns exhausted memory into an error with advice."""
     try:
-      with data.explained():
-        yield
+      yield
     except errors.OutOfMemoryError:
       raise  # An evaluation during training has already explained it.
     except (MemoryError, tf.errors.ResourceExhaustedError) as error:

@@ -221,8 +221,7 @@ def run(
       is_new = not checkpoints.list_checkpoints(folder.path)
       if is_new and config.initial_values != pretraining_config.RANDOM:
         logging.info("Counting word pieces for the initial values.")
-        with data["train"].explained():
-          set_values(runner.model, data["train"].training(0), train.seed)
+        set_values(runner.model, data["train"].training(0), train.seed)
     run = Run(runner.objective, config, folder, runner, data)
     return run.execute() or None
 
@@ -326,7 +325,4 @@ def _make_data(
       train.train_batch_size, train.seed, steps_done, *sizes
     ),
     evaluation,
-    explained=lambda: input_pipeline.naming_records(
-      records.files, records.spec, *sizes
-    ),
   )
