@@ -29,7 +29,6 @@ class Data:
   """The records of a split, as batches for the model."""
 
   spec: input_pipeline.Spec  # The features of a record that the model reads.
-  num_records: int
   # Returns endless batches to train on, without those of a number of steps.
   training: Callable[[int], tf.data.Dataset]
   # Returns the batches of all records in order, of a size.

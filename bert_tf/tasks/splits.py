@@ -206,7 +206,7 @@ def make_data(
       input_pipeline.finite_dataset(files, spec, batch_size, vocab_size)
     )
 
-  return run.Data(spec, files.num_records, training, evaluation, split.rows)
+  return run.Data(spec, training, evaluation, split.rows)
 
 
 def summarize(

@@ -320,7 +320,6 @@ def _make_data(
 
   return Data(
     records.spec,
-    num_records,
     lambda steps_done: records.training_dataset(
       train.train_batch_size, train.seed, steps_done, *sizes
     ),

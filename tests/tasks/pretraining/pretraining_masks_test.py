@@ -62,6 +62,6 @@ def test_masked_pieces_are_replaced_with_the_configured_probabilities(
   )[is_label]
   labels = batch["masked_lm_ids"][is_label]
   assert len(labels) > 64
-  is_mask, is_same = name == "mask_prob", name == "keep_prob"
+  is_mask, is_same = float(name == "mask_prob"), float(name == "keep_prob")
   assert (pieces == MASK_ID).mean() == pytest.approx(is_mask, abs=0.1)
   assert (pieces == labels).mean() == pytest.approx(is_same, abs=0.1)
