@@ -83,12 +83,21 @@ def test_a_resumed_run_equals_an_uninterrupted_run_to_the_bit(
   )
 
 
-def test_a_run_that_stopped_at_a_step_goes_on_to_the_bit(tmp_path):
+@pytest.mark.parametrize(
+  "plans",
+  [
+    [{"iterations_per_loop": 1}],
+    [{"iterations_per_loop": 7, "log_every_steps": 4}],
+    [{"stop_at_step": 13}, {}],
+  ],
+)
+def test_groups_of_steps_and_a_planned_stop_change_no_bit(tmp_path, plans):
   make(tmp_path / "whole").train(batches)
-  assert make(tmp_path / "two", stop_at_step=13).train(batches) == 13
-  assert make(tmp_path / "two").train(batches) == 30
+  for plan in plans:
+    last = make(tmp_path / "other", **plan).train(batches)
+    assert last == plan.get("stop_at_step", 30)
   assert_same(
-    weights_at(tmp_path / "two", 30), weights_at(tmp_path / "whole", 30)
+    weights_at(tmp_path / "other", 30), weights_at(tmp_path / "whole", 30)
   )
 
 
@@ -112,12 +121,6 @@ def test_a_run_with_a_loss_scale_resumes_and_readers_skip_its_state(tmp_path):
   os.remove(tmp_path / "model.ckpt-30.index")
   assert train() == 30
   assert_same(weights_at(tmp_path, 30), expected)
-
-
-def test_grouping_of_steps_changes_nothing(tmp_path):
-  make(tmp_path / "a", iterations_per_loop=1).train(batches)
-  make(tmp_path / "b", iterations_per_loop=7, log_every_steps=4).train(batches)
-  assert_same(weights_at(tmp_path / "a", 30), weights_at(tmp_path / "b", 30))
 
 
 def test_dropout_follows_the_seed(tmp_path):
