@@ -15,6 +15,7 @@ import keras
 from absl import logging
 
 from bert_tf import task_registry
+from bert_tf.checkpoint import checkpoints
 from bert_tf.checkpoint.run_folder import RunFolder
 from bert_tf.checkpoint.run_info import RunInfo, Training
 from bert_tf.files import messages
@@ -184,6 +185,16 @@ def _choose_head(
 ) -> FineTuningTrainConfig:
   """Sets encoder_only if the head of init_checkpoint is not this run's."""
   if setup.folder.is_begun:
+    # Without a run.json, only the checkpoint tells the task. The check of a
+    # damaged one is left to `restore`, which may take an older one.
+    path = checkpoints.find_latest(setup.folder.path)
+    name = next(iter(task.model.heads[0].shapes))
+    with contextlib.suppress(checkpoints.DamagedCheckpointError):
+      if path and name not in checkpoints.CheckpointReader(path).shapes:
+        raise ValueError(
+          f"{setup.folder.path} holds a run of another task: {path} has no "
+          f"{name}. Choose another `output_dir`."
+        )
     return train
   if setup.head_path:
     takes_head = setup.takes_head(task.model, task.labels)
