@@ -29,7 +29,6 @@ from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.pretraining import masked_lm
 from bert_tf.tasks.rows import Results, Row, with_empty_text
-from bert_tf.tasks.squad import decoding
 from bert_tf.tasks.squad import task as squad
 from bert_tf.tasks.swag import task as swag
 from bert_tf.training import evaluation
@@ -473,9 +472,9 @@ class MultipleChoice(FineTunedModel):
   """A BERT that chooses among texts.
 
   A row is a context and a list of choices; all rows of `fit` have the same
-  number of choices. Its label is the index of the right choice; the setting
-  label_type allows other labels, such as letters. `predict` returns a Choice
-  with the index `choice` and the `probabilities` of all choices.
+  number of choices. Its label is the index of the right choice. `predict`
+  returns a Choice with the index `choice` and the `probabilities` of all
+  choices.
 
   Examples:
     >>> model = bert_tf.MultipleChoice(
@@ -513,6 +512,29 @@ class MultipleChoice(FineTunedModel):
     return rows, labels
 
 
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+  """One of the n best answers."""
+
+  text: str  # The text in the context; "" for no answer.
+  start_logit: float  # Logit of the first word piece.
+  end_logit: float  # Logit of the last word piece.
+  probability: float  # Softmax over the n best.
+  # Characters of the answer in the context; 0 for no answer.
+  start: int
+  end: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+  """The answer to a question."""
+
+  text: str  # The chosen answer; "" for no answer.
+  nbest: tuple[Candidate, ...]  # The best first.
+  # Score of "" minus the score of the best text; None for 1.1.
+  null_odds: float | None
+
+
 class QuestionAnswerer(FineTunedModel):
   """A BERT that finds answers to questions in texts.
 
@@ -545,17 +567,13 @@ class QuestionAnswerer(FineTunedModel):
   _allows_no_label = True
   _scores = ("f1",)
 
-  def _answer(self, answer: dict[str, Any]) -> decoding.Answer:
-    nbest = tuple(
-      decoding.Candidate(**{**item, "text": item["text"] or ""})
-      for item in answer["nbest"]
+  def _answer(self, answer: dict[str, Any]) -> Answer:
+    nbest = (
+      Candidate(**{**candidate, "text": candidate["text"] or ""})
+      for candidate in answer["nbest"]
     )
-    return decoding.Answer(
-      text=answer["answer"] or "",
-      nbest=nbest,
-      null_odds=answer.get("null_odds"),
-      span_text=next((c.text for c in nbest if c.text), ""),
-    )
+    null_odds = answer.get("null_odds")
+    return Answer(answer["answer"] or "", tuple(nbest), null_odds)
 
 
 @contextlib.contextmanager

@@ -14,18 +14,18 @@ from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Answer, Results, Row
-from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import decoding, examples, metrics, windows
+from bert_tf.tasks.squad.config import SquadSettings
 from bert_tf.training import results
 
 # Seed that shuffles the training questions; the original fixes it, too.
 _SHUFFLE_SEED = 12345
 
 
-class SquadTask(base.Task[config_lib.SquadSettings]):
+class SquadTask(base.Task[SquadSettings]):
   """Finds the answers to questions in their contexts.
 
-  An answer is one of `decoding.to_json`.
+  An answer is one of `decoding.AnswerDecoder`.
   """
 
   name = "squad"
@@ -78,11 +78,9 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
     num_impossible = sum(bool(row["is_impossible"]) for row in questions)
     if num_impossible and not self._has_negatives:
       logging.warning(
-        "%s: %d of %d questions have no answer, but the model answers all. Set "
-        "`version_2_with_negative` for data of SQuAD 2.0.",
-        path,
-        num_impossible,
-        len(questions),
+        f"{path}: {num_impossible} of {len(questions)} questions have no "
+        "answer, but the model answers all. Set `version_2_with_negative` for "
+        "data of SQuAD 2.0."
       )
     needs_answers = config.do_eval or config.train.eval_every_steps > 0
     if needs_answers and metrics.correct_answers(questions) is None:
@@ -96,9 +94,8 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
     """Adds the accepted answers, and for training the place of the only one."""
     answers = examples.to_answers(label, row["context"])
     labelled = examples.make_row(
-      row["id"], row["question"], row["context"], answers
+      row["id"], row["question"], row["context"], answers, not answers
     )
-    labelled["is_impossible"] = not answers
     if split != "train":
       return labelled
     if not answers and not self._has_negatives:
@@ -174,8 +171,7 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
     for number, output in enumerate(outputs):
       for logits, name in zip((starts, ends), self.outputs):
         logits[number, : len(output[name])] = output[name]
-    answer = self._decoder.predict(context, cut, starts, ends)
-    return decoding.to_json(answer)
+    return self._decoder.predict(context, cut, starts, ends)
 
   def score(self, rows: Sequence[Row], answers: Sequence[Answer]) -> Results:
     """Returns the scores of the answers; {} if the rows have none."""

@@ -13,8 +13,8 @@ import numpy as np
 from bert_tf import tokenization
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row
-from bert_tf.tasks.squad import config as config_lib
-from bert_tf.tasks.squad import examples as squad_data
+from bert_tf.tasks.squad.config import SquadSettings
+from bert_tf.tasks.squad.examples import Context
 
 _FIRST_UNIQUE_ID = 1000000000
 
@@ -45,8 +45,8 @@ class InputFeatures:
 def make_windows(
   rows: Iterable[Row],
   tokenizer: tokenization.FullTokenizer,
-  settings: config_lib.SquadSettings,
-) -> Iterator[tuple[squad_data.Context, list[InputFeatures]]]:
+  settings: SquadSettings,
+) -> Iterator[tuple[Context, list[InputFeatures]]]:
   """Yields the context and the windows of each row.
 
   There is no window if the context has no pieces.
@@ -55,7 +55,7 @@ def make_windows(
   assert max_seq_length and doc_stride
   cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   # Questions share a context; its pieces take 8 bytes each.
-  contexts = functools.cache(squad_data.Context)
+  contexts = functools.cache(Context)
   read_pieces = functools.cache(functools.partial(_read_pieces, tokenizer))
   unique_id = _FIRST_UNIQUE_ID
   for row in rows:
@@ -96,7 +96,7 @@ def make_windows(
 
 
 def _read_pieces(
-  tokenizer: tokenization.FullTokenizer, context: squad_data.Context
+  tokenizer: tokenization.FullTokenizer, context: Context
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns a context's word pieces and the word of each, int32 [pieces]."""
   pieces = [tokenizer.tokenize_to_ids(word) for word in context.doc_tokens]
