@@ -1,7 +1,7 @@
 """Named entity recognition: a tag for every word (Devlin et al. 2019, 5.3)."""
 
-import collections
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,12 +10,13 @@ import numpy as np
 from absl import logging
 
 from bert_tf.checkpoint import run_info
+from bert_tf.checkpoint.run_info import LabelSpec
 from bert_tf.files import paths
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base, class_weights
-from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics, windows, words
+from bert_tf.tasks.ner.config import NerSettings
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.training import results
 
@@ -23,7 +24,7 @@ Rows = Sequence[Row]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NerTask(base.Task[config_lib.NerSettings]):
+class NerTask(base.Task[NerSettings]):
   """Labels the words of sentences.
 
   An answer has `words`, each with `word`, `label`, `probability`, `start` and
@@ -61,9 +62,13 @@ class NerTask(base.Task[config_lib.NerSettings]):
     return (*metrics.result_names(self._labels), *super().metrics)
 
   @property
-  def _labels(self) -> tuple[str, ...]:
+  def _spec(self) -> LabelSpec:
     assert self.labels is not None
-    return self.labels.labels
+    return self.labels
+
+  @property
+  def _labels(self) -> tuple[str, ...]:
+    return self._spec.labels
 
   def variants(self) -> Mapping[str, "NerTask"]:
     """Returns `plain_text`, for texts with punctuation beside words."""
@@ -87,22 +92,20 @@ class NerTask(base.Task[config_lib.NerSettings]):
       return rows
     if split != "train":
       metrics.import_seqeval()  # Fails here, not after hours of training.
-    if self.labels is None:
-      return rows
-    fault = ""
-    for row in rows:
+    for row in rows if self.labels else ():
       labels = examples.to_labels(row["label"], self._labels)
-      if None in labels and not fault:
+      if None in labels:
         index = labels.index(None)
-        unknown = self.labels.unknown_label(row["label"][index])
+        unknown = self._spec.unknown_label(row["label"][index])
         fault = f"{path}:{row['line'] + index}: {unknown} (`tag_column`)"
+        if split != "test":
+          raise ValueError(f"{fault}.")
+        logging.warning(f"{fault}, so the predictions are not scored.")
+        return [
+          {name: value for name, value in row.items() if name != "label"}
+          for row in rows
+        ]
       row["label"] = labels
-    if fault and split != "test":
-      raise ValueError(f"{fault}.")
-    if fault:
-      logging.warning(f"{fault}, so the predictions are not scored.")
-      for row in rows:
-        del row["label"]
     return rows
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
@@ -115,24 +118,23 @@ class NerTask(base.Task[config_lib.NerSettings]):
       raise ValueError(
         f"it has {len(found)} words, but its tags are {label!r:.60}."
       )
-    for tag in tags:
-      is_known = self.labels is not None or examples.is_tag(str(tag))
-      if not isinstance(tag, str) or not is_known:
-        raise ValueError(f"{tag!r} is not a tag.")
-    labels: Sequence[str | None] = examples.to_iob2(tags)
+    tags = [*map(str, tags)]
+    labels: list[str | None] = [*examples.to_iob2(tags)]
     if self.labels:
       labels = examples.to_labels(tags, self._labels)
-      if None in labels:
-        unknown = self.labels.unknown_label(tags[labels.index(None)])
-        raise ValueError(f"{unknown}.")
-    return {**row, "words": found, "label": [*labels]}
+    for tag, known in zip(tags, labels):
+      if known is None:
+        raise ValueError(f"{self._spec.unknown_label(tag)}.")
+      if self.labels is None and not examples.is_tag(tag):
+        raise ValueError(f"{tag!r} is not a tag.")
+    return {**row, "words": found, "label": labels}
 
-  def infer_labels(self, rows: Rows, source: str) -> run_info.LabelSpec:
+  def infer_labels(self, rows: Rows, source: str) -> LabelSpec:
     """Returns O, and B- and I- of each type in the sentences."""
     labels = examples.infer_labels(rows)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entities: every tag is O.")
-    return run_info.LabelSpec("ner", run_info.WORDS, labels)
+    return LabelSpec("ner", run_info.WORDS, labels)
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the windows that label the words of each row.
@@ -140,27 +142,24 @@ class NerTask(base.Task[config_lib.NerSettings]):
     A row has `words`, or the `text` that they are in. With document_context,
     windows show the neighbours of a sentence in its document.
     """
-    split = words.split_at_spaces
-    if self.splits_punctuation:
-      split = words.split_punctuation
-    places: collections.deque[list[tuple[str, int]]] = collections.deque()
-
-    def sentences() -> Iterator[Row]:
-      for row in rows:
-        has_words = "words" in row
-        places.append(
-          _find_words(row["words"]) if has_words else [*split(row["text"])]
-        )
-        yield {**row, "words": [word for word, _ in places[-1]]}
-
-    all_inputs = windows.make_windows(
-      sentences(),
+    return windows.make_windows(
+      map(self._with_starts, rows),
       self.tokenizer,
       self.max_seq_length,
       bool(self.settings.document_context),
     )
-    for inputs in all_inputs:
-      yield inputs._replace(state=(places.popleft(), inputs.state))
+
+  def _with_starts(self, row: Row) -> Row:
+    """Returns a row with `words`, and their `starts` in the text."""
+    if "words" in row:
+      sizes = (len(word) + 1 for word in row["words"])
+      return {**row, "starts": [*itertools.accumulate(sizes, initial=0)]}
+    split = words.split_at_spaces
+    if self.splits_punctuation:
+      split = words.split_punctuation
+    places = [*split(row["text"])]
+    starts = [start for _, start in places]
+    return {**row, "words": [word for word, _ in places], "starts": starts}
 
   def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the labels of each window's words; 0 if they are not known."""
@@ -200,12 +199,13 @@ class NerTask(base.Task[config_lib.NerSettings]):
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
   ) -> Answer:
     """Returns the most probable label of each word."""
-    places, positions = inputs.state
+    sentence, positions = inputs.state
     logits = np.concatenate(
       [output["logits"][each] for each, output in zip(positions, outputs)]
     )  # [words, C]
-    highest = base.probabilities(logits).max(axis=-1)
+    highest = base.digits(base.probabilities(logits).max(axis=-1))
     labels = [self._labels[i] for i in logits.argmax(axis=-1)]
+    all_words = zip(sentence["words"], sentence["starts"], labels, highest)
     return {
       "words": [
         {
@@ -215,15 +215,13 @@ class NerTask(base.Task[config_lib.NerSettings]):
           "start": start,
           "end": start + len(word),
         }
-        for (word, start), label, probability in zip(
-          places, labels, base.digits(highest)
-        )
+        for word, start, label, probability in all_words
       ]
     }
 
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns precision, recall and F1 of the entities."""
-    return dict(metrics.scores(rows, _labels_of(answers), self._labels))
+    return metrics.compute_scores(rows, _labels_of(answers), self._labels)
 
   def write_evaluation(
     self, output_dir: str, rows: Rows, answers: Sequence[Answer]
@@ -246,21 +244,12 @@ class NerTask(base.Task[config_lib.NerSettings]):
     if "label" not in rows[0]:
       paths.remove(results_file)  # The scores of earlier predictions.
       return {}
-    scores = metrics.scores(rows, predicted, self._labels)
+    scores = metrics.compute_scores(rows, predicted, self._labels)
     gold = [label for row in rows for label in row["label"]]
     found = [label for labels in predicted for label in labels]
     scores["accuracy"] = float(np.mean([a == b for a, b in zip(gold, found)]))
     results.write_results(results_file, scores, first=self.first_results)
     return {f"test_{name}": value for name, value in scores.items()}
-
-
-def _find_words(given: Sequence[str]) -> list[tuple[str, int]]:
-  """Returns words with their indices in the text that they make together."""
-  places, start = [], 0
-  for word in given:
-    places.append((word, start))
-    start += len(word) + 1
-  return places
 
 
 def _labels_of(answers: Iterable[Answer]) -> list[list[str]]:

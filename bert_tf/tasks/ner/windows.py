@@ -22,8 +22,8 @@ def make_windows(
   max_seq_length, [CLS] and [SEP] included, with the rest of the sentence or,
   with document_context, of the document.
 
-  The `state` holds a list for each window: the positions of the first word
-  pieces of the words that are labelled in it.
+  The `state` is (sentence, positions): for each window a list of the positions
+  of the first word pieces of the words that are labelled in it.
   """
   room = max_seq_length - 2
   cls_id, sep_id, unknown_id = tokenizer.convert_tokens_to_ids(
@@ -57,7 +57,7 @@ def make_windows(
         shown = [cls_id, *ids[shown_from : starts[end] + right], sep_id]
         inputs.append(base.model_input(shown, len(shown)))
         positions.append([i - shown_from + 1 for i in starts[first:end]])
-      yield base.Inputs(inputs, positions, is_cut=len(inputs) > 1)
+      yield base.Inputs(inputs, (sentence, positions), is_cut=len(inputs) > 1)
 
 
 def _spans(

@@ -18,7 +18,7 @@ def scores(pairs, labels=LABELS):
   """Scores of pairs of gold and predicted tags."""
   gold = [sentence("w " * len(tags.split()), tags) for tags, _ in pairs]
   predicted = [tags.split() for _, tags in pairs]
-  return ner_results.scores(gold, predicted, labels)
+  return ner_results.compute_scores(gold, predicted, labels)
 
 
 def test_an_entity_is_correct_if_borders_and_type_match():

@@ -29,7 +29,7 @@ def format_windows(tokenizer, text, length, document_context=False):
   for windows in windows_lib.make_windows(
     text, tokenizer, length, document_context
   ):
-    for window, positions in zip(windows.sequences, windows.state):
+    for window, positions in zip(windows.sequences, windows.state[1]):
       tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
       for position in positions:
         tokens[position] = "*" + tokens[position]
@@ -43,7 +43,7 @@ def test_the_first_piece_of_each_word_is_labelled(tokenizer):
   (window,) = windows.sequences
   tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
   assert tokens == "[CLS] a ##x ##y b - c d [SEP]".split()
-  assert windows.state == [[1, 4, 7]]
+  assert windows.state == (text[0], [[1, 4, 7]])
 
 
 def test_without_document_context_a_sentence_stands_alone(tokenizer):
@@ -116,7 +116,9 @@ def test_every_word_is_labelled_once_in_order(
   groups = windows_lib.make_windows(text, tokenizer, length, document_context)
   for sentence, windows in zip(text, groups, strict=True):
     firsts = []
-    for window, positions in zip(windows.sequences, windows.state, strict=True):
+    for window, positions in zip(
+      windows.sequences, windows.state[1], strict=True
+    ):
       tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
       assert len(tokens) <= length
       assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
