@@ -6,12 +6,6 @@ from typing import ClassVar
 from bert_tf import settings
 from bert_tf.tasks import config
 
-# The formats of a user's own files.
-FILE_FORMATS = ("tsv", "csv", "jsonl")
-
-# A label is the choice's number, from 0 or from 1, its letter, or its text.
-LABEL_TYPES = ("number", "number_from_1", "letter", "text")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SwagConfig(config.FineTuningConfig):
@@ -27,7 +21,8 @@ class SwagConfig(config.FineTuningConfig):
   )
   task_name: str = settings.data(
     "swag",
-    f"swag, or the format of your own files: {', '.join(FILE_FORMATS)}.",
+    "swag, or the format of your own files.",
+    choices=("swag", "tsv", "csv", "jsonl"),
     main=True,
   )
   context_column: str = settings.data(
@@ -45,23 +40,13 @@ class SwagConfig(config.FineTuningConfig):
   )
   label_column: str = settings.data(
     "label",
-    "The column of the right choice, which the test file may lack.",
-  )
-  label_type: str = settings.data(
-    "number",
-    "What label_column and the predictions contain: number, counted from 0; "
-    "number_from_1; letter, with A for the first; text, the choice itself.",
-    choices=LABEL_TYPES,
-  )
-  skip_bad_rows: bool = settings.data(
-    False,
-    "Whether to skip and count faulty rows of the train and dev files.",
+    "The column of the right choice, counted from 0, which the test file may "
+    "lack.",
   )
 
   def idle_settings(self) -> dict[str, str]:
     """Settings without effect, and what they do not apply to."""
-    if self.task_name.lower() != "swag":
+    if self.task_name != "swag":
       return {}
-    choices = ("choice_columns", "label_column", "label_type")
-    names = ("context_column", "question_column", *choices)
-    return dict.fromkeys(names, "`task_name=swag`")
+    names = ("context_column", "question_column", "choice_columns")
+    return dict.fromkeys((*names, "label_column"), "`task_name=swag`")
