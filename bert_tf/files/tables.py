@@ -7,8 +7,6 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from absl import logging
-
 from bert_tf.files import messages, parquet, recognize, text_lines
 
 # A name in the header, or a number from 0 in a file without a header.
@@ -36,58 +34,36 @@ class Table:
   optional: Sequence[Column] = ()  # Columns to read if the file has them.
 
 
-class Examples(list[T]):
-  """Examples of a file, and its rows that were dropped."""
-
-  dropped: Sequence[Any] = ()  # Those of a table by their numbers, from 0.
-
-
 class BadRowError(ValueError):
   """A row is faulty; the message describes the fault."""
 
 
-def read(
-  table: Table,
-  convert: Callable[[int, Row], T | None],
-  skip_bad_rows: bool | None = None,
-) -> Examples[T]:
+def read(table: Table, convert: Callable[[int, Row], T | None]) -> list[T]:
   """Reads and converts the rows of a file. Skips blank lines.
 
   Args:
     table: the file.
     convert: takes the number of a line (in Parquet of a row), from 1, and its
       row. Returns None to leave out the row, or raises BadRowError.
-    skip_bad_rows: whether to only log faulty rows; None if that is no option.
 
   Raises:
     ValueError: if the header lacks a column or a row is faulty. Names the file
       and the line.
   """
-  examples: Examples[T] = Examples()
-  faults = {}
-  for number, (line, row) in enumerate(read_rows(table)):
+  examples = []
+  for line, row in read_rows(table):
     try:
       if isinstance(row, BadRowError):
         raise row
       example = convert(line, row)
-      if example is not None:
-        examples.append(example)
     except BadRowError as error:
       is_parquet = table.file_format == "parquet"
-      number_text = f", row {line}" if is_parquet else f":{line}"
-      fault = f"{table.path}{number_text}: {error}"
-      if not skip_bad_rows:
-        advice = other_form(table)
-        if not advice and skip_bad_rows is not None:
-          advice = " `skip_bad_rows` leaves such rows out."
-        raise ValueError(f"{fault}.{advice}") from None
-      faults[number] = fault
-  examples.dropped = list(faults)
-  if faults:
-    first = next(iter(faults.values()))
-    logging.warning(
-      f"Skipped {len(faults)} bad rows of {table.path}; the first: {first}"
-    )
+      number = f", row {line}" if is_parquet else f":{line}"
+      raise ValueError(
+        f"{table.path}{number}: {error}.{other_form(table)}"
+      ) from None
+    if example is not None:
+      examples.append(example)
   return examples
 
 

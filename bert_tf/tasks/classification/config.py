@@ -5,7 +5,6 @@ from typing import Any, ClassVar, TypeVar
 
 from bert_tf import settings
 from bert_tf.checkpoint import run_info
-from bert_tf.files import recognize
 from bert_tf.tasks import config
 
 # The official tasks, and the formats of a user's own files.
@@ -58,8 +57,7 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
 
   data_dir: str | None = settings.data(
     None,
-    "The folder with the task's files, such as train.tsv, or with Hugging "
-    "Face's Parquet files of GLUE.",
+    "The folder with the task's files, such as train.tsv.",
     original=True,
     reads="folder",
     alternatives=("data_file",),
@@ -114,10 +112,6 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
     "The column of your own files that holds the label.",
     main=True,
   )
-  skip_bad_rows: bool = settings.data(
-    False,
-    "Whether to skip and count faulty rows of the train and dev files.",
-  )
   ensemble_with: tuple[str, ...] = settings.evaluation(
     (),
     "The folders of other runs that have predicted the same test file, "
@@ -130,9 +124,7 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
     if (self.data_dir is None) == (self.data_file is None):
       raise ValueError("Give either `data_dir` or `data_file`.")
     if self.data_file:
-      if self.file_format not in FILE_FORMATS:
-        if form := recognize.form_of(self.data_file, is_binary=True):
-          raise ValueError(f"{self.data_file} (`data_file`) is {form}.")
+      if self.file_format is None:
         raise ValueError(
           f"{self.data_file} (`data_file`) does not end in one of "
           f"{', '.join(FILE_FORMATS)}. Set `task_name` to its format."
@@ -156,7 +148,7 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
     columns = ("text_a_column", "text_b_column", "label_column")
     own_data = ("problem_type", *columns)
     if self.processor:
-      files = ("data_file", "xnli_language", "skip_bad_rows")
+      files = ("data_file", "xnli_language")
       return dict.fromkeys((*own_data, *files), "`processor`")
     task_name = self.file_format or str(self.task_name)
     names = () if self.file_format else own_data

@@ -12,28 +12,31 @@ from absl import logging
 
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
-from bert_tf.files import atomic, json_files, paths, tables, text_lines
+from bert_tf.checkpoint.run_info import LabelSpec
+from bert_tf.files import atomic, json_files, paths, text_lines
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base, class_weights
-from bert_tf.tasks.classification import config as config_lib
-from bert_tf.tasks.classification import (
-  glue,
-  layouts,
-  metrics,
-  processors,
-  windows,
+from bert_tf.tasks.classification import glue, layouts, metrics, processors
+from bert_tf.tasks.classification.config import (
+  ClassificationConfig,
+  ClassificationSettings,
 )
-from bert_tf.tasks.rows import Answer, Results, Row, labels_in
+from bert_tf.tasks.classification.layouts import FileLayout
+from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.training import results
 
 Rows = Sequence[Row]
 
+# Keep the first 128 and the last 382 of 510 word pieces: the best method in the
+# comparison of Sun et al. 2019 (arXiv 1905.05583, 5.3.1).
+_HEAD, _WHOLE = 128, 510
+
 
 def file_layout(
-  config: config_lib.ClassificationConfig,
-  saved: run_info.LabelSpec | None = None,
-) -> layouts.FileLayout:
+  config: ClassificationConfig,
+  saved: LabelSpec | None = None,
+) -> FileLayout:
   """Returns the layout of the files that a config describes.
 
   Files of the user's own have the problem type of the labels that are saved in
@@ -41,14 +44,13 @@ def file_layout(
   only labels.
   """
   if config.processor:
-    labels = processors.labels(processors.load(config.processor))
+    labels = processors.get_labels(processors.load_processor(config.processor))
     name = config.task_name or config.processor.rpartition(":")[2]
-    return layouts.FileLayout(name, labels, (), {})
+    return FileLayout(name, labels, (), {})
   data_dir = config.data_dir or ""
   if config.file_format is None:
     assert config.task_name is not None
-    layout = glue.get_task(config.task_name, config.xnli_language)
-    return glue.find_files(layout, data_dir)
+    return glue.get_task(config.task_name, config.xnli_language)
   default = saved.problem_type if saved else run_info.CLASSIFICATION
   layout = layouts.own_files(
     config.file_format,
@@ -65,12 +67,12 @@ def file_layout(
     )
     return dataclasses.replace(layout, splits={"train": rows})
   if config.file_format == "parquet":
-    return layouts.with_parquet_files(layout, data_dir)
+    return layouts.find_parquet_files(layout, data_dir)
   return layout
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
+class ClassificationTask(base.Task[ClassificationSettings]):
   """Classification of texts or pairs.
 
   The rows come from the files of a layout, from a processor, or from a single
@@ -91,7 +93,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
   reuses_records = True
 
-  layout: layouts.FileLayout | None = None
+  layout: FileLayout | None = None
   parts: dict[str, Rows] = dataclasses.field(
     default_factory=dict, compare=False, repr=False
   )
@@ -107,7 +109,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     if labels:
       labels = dataclasses.replace(labels, task_name=layout.name)
     if layout.labels is not None:
-      labels = run_info.LabelSpec(
+      labels = LabelSpec(
         layout.name,
         layout.problem_type,
         layout.labels,
@@ -128,12 +130,12 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     return dataclasses.replace(self, settings=changed)
 
   @property
-  def _layout(self) -> layouts.FileLayout:
+  def _layout(self) -> FileLayout:
     assert self.layout is not None
     return self.layout
 
   @property
-  def _spec(self) -> run_info.LabelSpec:
+  def _spec(self) -> LabelSpec:
     assert self.labels is not None
     return self.labels
 
@@ -173,22 +175,15 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     config = self.config
     if config.data_file:
       if not self.parts:
-        self.parts.update(_read_parts(config, self._layout, self.labels))
+        self.parts.update(read_parts(config, self._layout, self.labels))
       return self.parts[split]
     if config.processor:
-      processor = processors.load(config.processor)
-      rows = processors.read_rows(
+      processor = processors.load_processor(config.processor)
+      return processors.read_examples(
         processor, split, config.data_dir or "", self._spec.labels
       )
-      if split == "test":  # As in 2018, its labels of "test" mean nothing.
-        rows = [{**row, "label": None} for row in rows]
-      return rows
     return layouts.read_rows(
-      config.data_dir or "",
-      self._layout,
-      self.labels,
-      split,
-      config.skip_bad_rows,
+      config.data_dir or "", self._layout, self.labels, split
     )
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
@@ -203,22 +198,16 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     is_pair = bool(self.settings.is_pair) or any("text_b" in r for r in rows)
     return task._with_is_pair(is_pair)
 
-  def infer_labels(self, rows: Rows, source: str) -> run_info.LabelSpec:
+  def infer_labels(self, rows: Rows, source: str) -> LabelSpec:
     """Returns the labels of the training rows, sorted."""
-    labels, kind = layouts.infer_labels(rows), self._layout.problem_type
-    counts = {len(r["label"]) for r in rows if isinstance(r["label"], list)}
-    if counts == {2} and layouts.FLAGS.issuperset(labels):
-      raise ValueError(
-        f"Every label in {source} is multi-hot. Give the names of the labels "
-        "that apply, not a 0 or 1 for each label."
-      )
-    needed = 2 if kind == run_info.CLASSIFICATION else 1
+    labels, problem_type = layouts.infer_labels(rows), self._layout.problem_type
+    needed = 2 if problem_type == run_info.CLASSIFICATION else 1
     if len(labels) < needed:
       raise ValueError(
         f"{source} has {len(labels)} labels ({', '.join(labels)}), but at "
         f"least {needed} are needed. Is `label_column` right?"
       )
-    return run_info.LabelSpec(self._layout.name, kind, labels)
+    return LabelSpec(self._layout.name, problem_type, labels)
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields one sequence of a row; several if `long_text` reads windows."""
@@ -229,7 +218,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
       if "text_b" in row:
         ids_b = tokenize(row["text_b"])
       else:
-        parts = windows.cut_windows(ids_a, room, self.settings.long_text)
+        parts = cut_windows(ids_a, room, self.settings.long_text)
       yield base.Inputs(
         [self.pack(part, ids_b) for part in parts],
         is_cut=self.is_cut(ids_a, ids_b),
@@ -270,16 +259,16 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     """Returns the label for the mean logits of the windows."""
     logits = np.stack([output["logits"] for output in outputs])  # [windows, C]
     mean = logits.sum(axis=0) / np.float32(len(logits))
-    kind = self._spec.problem_type
-    return metrics.to_json(self._spec, base.probabilities(mean, kind))
+    probabilities = base.probabilities(mean, self._spec.problem_type)
+    return metrics.to_answer(self._spec, probabilities)
 
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns the official metrics and, with windows, means over rows."""
-    means = {}
-    if self.counts_windows:
-      means = metrics.means_over_rows(self._spec, rows, answers)
     names = self._layout.metrics
-    return means | metrics.scores(names, self._spec, rows, answers)
+    scores = metrics.compute_scores(names, self._spec, rows, answers)
+    if self.counts_windows:
+      scores |= metrics.means_over_rows(self._spec, rows, answers)
+    return scores
 
   def near_chance(self, rows: Rows, accuracy: float) -> float | None:
     """Returns the most frequent label's fraction, if it explains accuracy.
@@ -310,13 +299,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     self, output_dir: str, rows: Rows, answers: Iterable[Answer]
   ) -> Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
-    found = list(answers)
-    if self.config.ensemble_with:
-      found = self._ensemble(found)
-    metrics.write_predictions(output_dir, self._layout, self._spec, rows, found)
-    return {}
-
-  def _ensemble(self, answers: Sequence[Answer]) -> list[Answer]:
+    answers = list(answers)
     members = [metrics.to_probabilities(answers)]
     for folder in self.config.ensemble_with:
       path = os.path.join(folder, "test_results.tsv")
@@ -329,54 +312,68 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
           f"probabilities and belongs to {others}, but this run has "
           f"{len(answers)} rows and {self.labels}."
         )
-    means = np.mean(members, axis=0)
-    return [metrics.to_json(self._spec, row) for row in means]
+    if len(members) > 1:
+      means = np.mean(members, axis=0)
+      answers = [metrics.to_answer(self._spec, row) for row in means]
+    metrics.write_predictions(
+      output_dir, self._layout, self._spec, rows, answers
+    )
+    return {}
 
 
-def _read_parts(
-  config: config_lib.ClassificationConfig,
-  layout: layouts.FileLayout,
-  labels: run_info.LabelSpec | None,
+def read_parts(
+  config: ClassificationConfig, layout: FileLayout, labels: LabelSpec | None
 ) -> dict[str, Rows]:
   """Returns the rows of train and dev in data_file."""
   path, fraction = str(config.data_file), config.eval_fraction
   seed, output_dir = config.train.seed, config.train.output_dir
-  rows = layouts.read_rows("", layout, labels, "train", config.skip_bad_rows)
+  rows = layouts.read_rows("", layout, labels, "train")
   split_file = os.path.join(output_dir, "data_split.json")
-  split, bad = {}, set(rows.dropped)
-  num_rows = len(rows) + len(bad)
-  numbers = [i for i in range(num_rows) if i not in bad]
   has_run = paths.exists(os.path.join(output_dir, run_info.RUN_FILE))
   if has_split := has_run and paths.exists(split_file):
     split = json_files.read_object(split_file)
-    if split["num_rows"] != num_rows:
+    if split["num_rows"] != len(rows):
       raise ValueError(
-        f"{path} has {num_rows} rows, but {split_file} splits "
+        f"{path} has {len(rows)} rows, but {split_file} splits "
         f"{split['num_rows']}. Choose another `output_dir` for other data."
       )
   else:
-    drawn = layouts.hold_out(rows, fraction, seed) if fraction else []
     split = {
       "data_file": path,
-      "num_rows": num_rows,
-      "bad_rows": sorted(bad),
+      "num_rows": len(rows),
       "eval_fraction": fraction,
       "seed": seed,
-      "dev": [numbers[i] for i in drawn],
+      "dev": layouts.hold_out(rows, fraction, seed) if fraction else [],
     }
   if fraction and not split["dev"]:
-    names = [*labels_in([row["label"] for row in rows])]
-    fault = "too few different ones to hold any out;"
-    if names and len(set(names)) == len(names):
-      fault = "and each label occurs once. Is `label_column` right? If so,"
     raise ValueError(
-      f"{path} has {len(rows)} rows, {fault} set `eval_fraction=0` and train "
-      "without `do_eval`."
+      f"{path} has {len(rows)} rows, but no label has two different ones, so "
+      "none can be held out. Is `label_column` right? If so, set "
+      "`eval_fraction=0` and train without `do_eval`."
     )
   if not has_split and distribution.is_chief():
     atomic.write_lines(split_file, [json.dumps(split)])
-  rest = dict(zip(numbers, rows))
-  dev = [rest.pop(i) for i in sorted(split["dev"]) if i in rest]
-  train = tables.Examples(rest.values())
-  train.dropped = rows.dropped
-  return {"train": train, "dev": dev}
+  train = dict(enumerate(rows))
+  dev = [train.pop(index) for index in sorted(split["dev"])]
+  return {"train": [*train.values()], "dev": dev}
+
+
+def cut_windows(
+  ids: Sequence[int], room: int, long_text: str | None
+) -> list[Sequence[int]]:
+  """Cuts the word pieces of a text into windows of at most `room` pieces.
+
+  "head_tail" keeps the first room * 128 / 510 pieces, rounded down, and fills
+  the rest with the last pieces. "windows" start room / 2 pieces apart; the last
+  one ends with the text. Otherwise, it keeps the first pieces.
+  """
+  if len(ids) <= room:
+    return [ids]
+  if long_text == "head_tail":
+    head = room * _HEAD // _WHOLE
+    return [[*ids[:head], *ids[len(ids) - room + head :]]]
+  if long_text == "windows":
+    last = len(ids) - room
+    starts = [*range(0, last, max(1, room // 2)), last]
+    return [ids[start : start + room] for start in starts]
+  return [ids[:room]]

@@ -7,7 +7,6 @@ import pytest
 
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import layouts
-from bert_tf.tasks.classification import task as classification
 from tests.support import own_classification, runs
 
 base = own_classification.base
@@ -56,24 +55,6 @@ def test_copies_of_training_texts_are_not_held_out():
   assert "1 of the 5 rows" in log()
 
 
-def test_a_split_numbers_the_rows_of_the_file(base, tmp_path):
-  path, file = tmp_path / "bad.csv", tmp_path / "data_split.json"
-  rows = [f"{i};{'ab'[i % 2]}" for i in range(20)]
-  path.write_text("\n".join(["text;label", ";a", *rows]))
-  config = make(base, tmp_path, data_file=str(path), skip_bad_rows=True)
-  layout = classification.file_layout(config)
-
-  def dev():
-    task = classification.ClassificationTask(
-      tokenizer=None, settings=None, config=config, layout=layout
-    )
-    return [int(row["text"]) for row in task.read("dev")]
-
-  first, split = dev(), json.loads(file.read_text())
-  (tmp_path / "run.json").write_text("{}")
-  assert [number - 1 for number in split["dev"]] == first == dev()
-
-
 def make(folder, output_dir, **changes):
   data_file = folder / "reviews.csv"
   if not data_file.exists():
@@ -117,12 +98,11 @@ def test_a_file_is_split_and_a_later_command_keeps_the_split(base, tmp_path):
 MISTAKES = {
   "two sources": ({"data_dir": "data"}, "`data_dir` or `data_file`"),
   "no source": ({"data_file": None}, "`data_dir` or `data_file`"),
-  "a file of Excel": (
-    {"data_file": "a.xlsx"},
-    "a.xlsx (`data_file`) is an Excel",
-  ),
   "an unknown ending": ({"data_file": "a.ods"}, "a.ods (`data_file`)"),
-  "texts as labels": ({"label_column": "text"}, "each label occurs once. Is"),
+  "texts as labels": (
+    {"label_column": "text"},
+    "no label has two different ones",
+  ),
   "no such file": ({"data_file": "none/a.csv"}, "none/a.csv. Set `data_file`"),
   "no test file": ({"do_predict": True}, "`do_predict` needs a test file"),
   "nothing held out": ({"eval_fraction": 0.0}, "Set `eval_fraction`"),
@@ -130,9 +110,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_names_the_setting(base, tmp_path, monkeypatch, mistake):
-  monkeypatch.chdir(tmp_path)
-  (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04xl/workbook.xml")
+def test_a_mistake_names_the_setting(base, tmp_path, mistake):
   changes, expected = MISTAKES[mistake]
   with pytest.raises(ValueError) as error:
     config = make(base, tmp_path / "out")

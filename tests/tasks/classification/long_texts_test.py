@@ -13,7 +13,7 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import windows as windows_lib
+from bert_tf.tasks.classification.task import cut_windows
 from tests.support import near_ties, own_classification, runs
 
 base = own_classification.base
@@ -23,9 +23,9 @@ ROOM = 6
 
 def test_head_and_tail_are_128_and_382_of_510():
   ids = list(range(1000))
-  (window,) = windows_lib.cut_windows(ids, 510, "head_tail")
+  (window,) = cut_windows(ids, 510, "head_tail")
   assert window == ids[:128] + ids[-382:]
-  (window,) = windows_lib.cut_windows(ids, 126, "head_tail")
+  (window,) = cut_windows(ids, 126, "head_tail")
   assert window == ids[:31] + ids[-95:]  # 126 * 128 / 510 is 31.6.
 
 
@@ -33,17 +33,17 @@ def test_head_and_tail_are_128_and_382_of_510():
 @pytest.mark.parametrize("length", [0, 1, 509, 510])
 def test_a_text_that_fits_is_unchanged(long_text, length):
   ids = list(range(length))
-  assert windows_lib.cut_windows(ids, 510, long_text) == [ids]
+  assert cut_windows(ids, 510, long_text) == [ids]
 
 
 def test_truncation_keeps_the_start():
-  assert windows_lib.cut_windows([1, 2, 3, 4], 3, "truncate") == [[1, 2, 3]]
+  assert cut_windows([1, 2, 3, 4], 3, "truncate") == [[1, 2, 3]]
 
 
 @pytest.mark.parametrize("room", [1, 2, 3, 6, 7])
 @pytest.mark.parametrize("length", [8, 9, 13, 14, 100])
 def test_windows_are_full_and_cover_the_text_in_order(room, length):
-  windows = windows_lib.cut_windows(list(range(length)), room, "windows")
+  windows = cut_windows(list(range(length)), room, "windows")
   starts = [window[0] for window in windows]
   for start, window in zip(starts, windows):
     assert window == list(range(start, start + room))
@@ -57,10 +57,7 @@ def test_windows_are_full_and_cover_the_text_in_order(room, length):
 
 def cut_into_texts(words):
   """Returns the texts of the windows of a text of one-piece words."""
-  return [
-    " ".join(window)
-    for window in windows_lib.cut_windows(words, ROOM, "windows")
-  ]
+  return [" ".join(window) for window in cut_windows(words, ROOM, "windows")]
 
 
 @pytest.fixture(scope="module")

@@ -382,14 +382,14 @@ OWN_SPEC = label_spec(own_classification.OWN, ("bad", "good"))
 
 
 def to_answers(spec, probabilities):
-  return [metrics.to_json(spec, row) for row in np.float32(probabilities)]
+  return [metrics.to_answer(spec, row) for row in np.float32(probabilities)]
 
 
 def compute_metrics(name, labels, probabilities):
   layout = glue.get_task(name)
   spec, rows = label_spec(layout), [{"label": label} for label in labels]
   answers = to_answers(spec, probabilities)
-  return metrics.scores(layout.metrics, spec, rows, answers)
+  return metrics.compute_scores(layout.metrics, spec, rows, answers)
 
 
 def make_task(**fields):
@@ -523,13 +523,6 @@ TINY = GOLDEN / "tiny_classifier"
 # A function of the data folder that returns changes of a run that trains,
 # evaluates and predicts; and a part of the error.
 MISTAKES = {
-  "two columns of flags": (
-    lambda f: {
-      **with_rows(f, "train.tsv", [("of", "1|0"), ("a", "0|1")] * 9),
-      "problem_type": "multilabel",
-    },
-    "other/train.tsv is multi-hot",
-  ),
   "a folder without the files": (
     lambda f: {"task_name": "mnli"},
     "There is no {data}/dev_matched.tsv. Set `data_dir`",
@@ -538,11 +531,8 @@ MISTAKES = {
     lambda f: {"task_name": "xnli"},
     "`do_predict` needs a test file",
   ),
-  "a bad row to predict, though bad rows are skipped": (
-    lambda f: {
-      **with_rows(f, "test.tsv", [("a", "b", "")]),
-      "skip_bad_rows": True,
-    },
+  "a bad row to predict": (
+    lambda f: with_rows(f, "test.tsv", [("a", "b", "")]),
     "test.tsv:2: 3 columns instead of 2",
   ),
   "more frozen layers than there are": (
