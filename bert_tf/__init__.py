@@ -89,7 +89,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
   from bert_tf.model.kernels import backend
 
-  backend.check_installed()
+  backend.check_tensorflow()
   return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 

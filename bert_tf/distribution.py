@@ -88,21 +88,16 @@ def _wait_for_workers(workers: Sequence[str], address: str) -> None:
   TensorFlow would wait as well, but its wait cannot be ended by a signal, and
   its error for a port in use does not name the port.
   """
-
-  def is_missing(worker: str) -> bool:
-    try:
-      _connect(worker, 5)
-    except OSError:
-      return True
-    return False
-
-  missing = [worker for worker in workers if worker != address]
   # The others see this port until TensorFlow listens there.
   with socket.create_server(("", int(address.rpartition(":")[2]))):
     # The default is to ignore it in a container.
     old = signal.signal(signal.SIGTERM, lambda n, _: sys.exit(128 + n))
-    while missing := list(filter(is_missing, missing)):
-      time.sleep(0.5)
+    for worker in workers:
+      while worker != address:
+        with contextlib.suppress(OSError):
+          _connect(worker, 5)
+          break
+        time.sleep(0.5)
     signal.signal(signal.SIGTERM, old)
 
 
@@ -173,10 +168,8 @@ def is_chief() -> bool:
 
 def device_kind() -> str:
   """Returns "TPU" or "GPU" if TensorFlow has one, else "CPU"."""
-  for device_type in ("TPU", "GPU"):
-    if tf.config.list_logical_devices(device_type):
-      return device_type
-  return "CPU"
+  kinds = {device.device_type for device in tf.config.list_logical_devices()}
+  return next((kind for kind in ("TPU", "GPU") if kind in kinds), "CPU")
 
 
 def has_accelerator() -> bool:
@@ -285,12 +278,9 @@ def barrier() -> None:
 def check_same(values: Mapping[str, Any]) -> None:
   """Raises ValueError if values differ between processes."""
   processes = all_gather_objects(values)
-  differing = [
-    f"{name} is {' and '.join(sorted({repr(p.get(name)) for p in processes}))}"
-    for name in sorted(set().union(*processes))
-    if any(p.get(name) != processes[0].get(name) for p in processes)
-  ]
-  if differing:
-    raise ValueError(
-      f"the {len(processes)} workers differ: {'; '.join(differing)}."
-    )
+  for name in sorted(set().union(*processes)):
+    found = sorted({repr(process.get(name)) for process in processes})
+    if len(found) > 1:
+      raise ValueError(
+        f"the {len(processes)} workers differ: {name} is {' and '.join(found)}."
+      )

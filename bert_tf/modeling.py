@@ -21,11 +21,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from bert_tf import names, task_registry
 from bert_tf.model import model_inputs
-from bert_tf.model.kernels import backend, dropout_attention, fused_attention
+from bert_tf.model.kernels import dropout_attention, fused_attention
 from bert_tf.model.layers import dense, dropout, layer_norm, serialization
 
 # `X as X` exports names that the original's modeling.py has.
@@ -191,7 +192,7 @@ class Embeddings(BertLayer):
       ids = ops.one_hot(inputs.input_ids, config.vocab_size, dtype=dtype)
       words = ops.matmul(ids, ops.cast(self.word_embeddings, dtype))
     else:
-      words = backend.take_rows(self.word_embeddings, inputs.input_ids)
+      words = tf.gather(self.word_embeddings, inputs.input_ids)
     # As in the 2018 release, the small segment table is multiplied by one-hot
     # rows. Its gradient is then dense, and clipping has the original's norm.
     segments = ops.matmul(
@@ -215,18 +216,15 @@ class SelfAttention(BertLayer):
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the three projections."""
-    size = self.config.hidden_size
-    num_heads = self.config.num_attention_heads
+    size, num_heads = self.config.hidden_size, self.config.num_attention_heads
     self.head_sizes = num_heads, size // num_heads
-    self.query = self.make_dense(size, size, name="query")
-    self.key = self.make_dense(size, size, name="key")
-    self.value = self.make_dense(size, size, name="value")
+    self.query, self.key, self.value = (
+      self.make_dense(size, size, name=name)
+      for name in ("query", "key", "value")
+    )
 
   def call(
-    self,
-    hidden: Tensor,
-    inputs: AttentionInputs,
-    training: bool = False,
+    self, hidden: Tensor, inputs: AttentionInputs, training: bool = False
   ) -> tuple[Tensor, Tensor]:
     """Attends from each query to all positions of hidden, float [B, T, D].
 
@@ -235,11 +233,12 @@ class SelfAttention(BertLayer):
     """
     # Keras may have cast the bias to a type of 16 bits.
     bias = ops.cast(inputs.bias, "float32")
+    qkv_shape = (*hidden.shape[:2], 3, *self.head_sizes)
     is_fused = inputs.queries is None and fused_attention.can_compute(
-      self._projected_shape(hidden), self.compute_dtype, bias
+      qkv_shape, self.compute_dtype, bias
     )
     if is_fused:
-      qkv = self._project(hidden)
+      qkv = ops.reshape(self._project(hidden), qkv_shape)
       query, key, value = (
         ops.transpose(qkv[:, :, i], (0, 2, 1, 3)) for i in range(3)
       )
@@ -268,20 +267,16 @@ class SelfAttention(BertLayer):
     shape = (-1, ops.shape(context)[1], self.config.hidden_size)
     return ops.reshape(context, shape), probs
 
-  def _projected_shape(self, hidden: Tensor) -> tuple[int | None, ...]:
-    return (*hidden.shape[:2], 3, *self.head_sizes)
-
   def _project(self, hidden: Tensor) -> Tensor:
-    """Returns queries, keys and values by one product, [B, T, 3, N, H]."""
+    """Returns queries, keys and values by one product, [B * T, 3 * D]."""
     parts = (self.query, self.key, self.value)
+    rows = dense.flatten(hidden)
     if any(part.lora_enabled for part in parts):
-      qkv = ops.concatenate([part(hidden) for part in parts], axis=-1)
-    else:
-      kernel = ops.concatenate([part.kernel for part in parts], axis=1)
-      bias = ops.concatenate([part.bias for part in parts], axis=0)
-      kernel, bias = (ops.cast(x, self.compute_dtype) for x in (kernel, bias))
-      qkv = ops.matmul(dense.flatten(hidden), kernel) + bias
-    return ops.reshape(qkv, self._projected_shape(hidden))
+      return ops.concatenate([part(rows) for part in parts], axis=-1)
+    kernel = ops.concatenate([part.kernel for part in parts], axis=1)
+    bias = ops.concatenate([part.bias for part in parts], axis=0)
+    kernel, bias = (ops.cast(x, self.compute_dtype) for x in (kernel, bias))
+    return ops.matmul(rows, kernel) + bias
 
   def _split_heads(self, projected: Tensor) -> Tensor:
     """Returns float [B, N, F, H] for float [B, F, D]."""
@@ -309,65 +304,33 @@ class ResidualOutput(BertLayer):
     return dense.restore(output, residual)
 
 
-class Attention(BertLayer):
-  """The attention sub-layer: self-attention and its residual output."""
-
-  scope = "attention"
-
-  def build(self, input_shape: Any = None) -> None:
-    """Makes both parts."""
-    self.self_attention = self.make_part(SelfAttention)
-    # Not `self.output`: Keras keeps that name for itself.
-    self.residual_output = self.make_part(ResidualOutput)
-
-  def call(
-    self,
-    hidden: Tensor,
-    inputs: AttentionInputs,
-    training: bool = False,
-  ) -> tuple[Tensor, Tensor]:
-    """Returns float [B, F, D] and the probabilities; see SelfAttention.call."""
-    context, probs = self.self_attention(hidden, inputs, training=training)
-    residual = hidden if inputs.queries is None else inputs.queries
-    return self.residual_output(context, residual, training=training), probs
-
-
-class Intermediate(BertLayer):
-  """The first, widening half of the feed-forward sub-layer."""
-
-  scope = "intermediate"
-
-  def build(self, input_shape: Any = None) -> None:
-    """Makes the dense layer, of [D, I]."""
-    sizes = self.config.hidden_size, self.config.intermediate_size
-    # BERT uses GELU rather than the Transformer's ReLU (appendix A.2).
-    activation = get_activation(self.config.hidden_act)
-    self.dense = self.make_dense(*sizes, activation)
-
-  def call(self, hidden: Tensor) -> Tensor:
-    """Returns float [B, F, I]."""
-    return self.dense(hidden)
-
-
 class TransformerLayer(BertLayer):
   """One encoder layer: attention, then the feed-forward network."""
 
   def build(self, input_shape: Any = None) -> None:
-    """Makes the three parts."""
-    self.attention = self.make_part(Attention)
-    self.intermediate = self.make_part(Intermediate)
+    """Makes both sub-layers, in the scopes of the original."""
+    config = self.config
+    with keras.name_scope("attention"):
+      self.self_attention = self.make_part(SelfAttention)
+      self.attention_output = self.make_part(ResidualOutput)
+    with keras.name_scope("intermediate"):
+      # BERT uses GELU rather than the Transformer's ReLU (appendix A.2).
+      self.intermediate = self.make_dense(
+        config.hidden_size,
+        config.intermediate_size,
+        get_activation(config.hidden_act),
+      )
     self.residual_output = self.make_part(
-      ResidualOutput, input_size=self.config.intermediate_size
+      ResidualOutput, input_size=config.intermediate_size
     )
 
   def call(
-    self,
-    hidden: Tensor,
-    inputs: AttentionInputs,
-    training: bool = False,
+    self, hidden: Tensor, inputs: AttentionInputs, training: bool = False
   ) -> tuple[Tensor, Tensor]:
     """Returns float [B, F, D] and the probabilities; see SelfAttention.call."""
-    attended, probs = self.attention(hidden, inputs, training=training)
+    context, probs = self.self_attention(hidden, inputs, training=training)
+    residual = hidden if inputs.queries is None else inputs.queries
+    attended = self.attention_output(context, residual, training=training)
     widened = self.intermediate(attended)
     return self.residual_output(widened, attended, training=training), probs
 

@@ -7,9 +7,6 @@ package.
 
 from collections.abc import Collection, Sequence
 
-# The original's optimizer, and one for large batches (optimization.py).
-ADAMW, LAMB = OPTIMIZERS = ("adamw", "lamb")
-
 # Keras' dtype policy for each precision (layers/mixed_precision.py). TF32 is no
 # type of tensors: GPUs round the factors of float32 products to it.
 TF32 = "tf32"

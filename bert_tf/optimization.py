@@ -19,13 +19,14 @@ decay.
 import functools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
-from bert_tf import names
+from bert_tf import distribution, names
 from bert_tf.model.kernels import backend
 from bert_tf.model.layers import serialization
 from bert_tf.model.tensor import Tensor
@@ -86,14 +87,10 @@ class Gradients(NamedTuple):
 
 
 def to_dense(gradients: Sequence[Any]) -> Gradients:
-  """Makes sparse gradients dense and records the square sums of their rows.
-
-  Args:
-    gradients: tensors or tf.IndexedSlices, one for each variable.
-  """
+  """Makes tf.IndexedSlices dense and records the square sums of their rows."""
   dense, row_squares = [], {}
   for i, gradient in enumerate(gradients):
-    if hasattr(gradient, "dense_shape"):
+    if isinstance(gradient, tf.IndexedSlices):
       row_squares[i] = square_sum(gradient.values)
       # Adam's moments decay in every row, so sparse updates gain nothing.
       rows = ops.expand_dims(gradient.indices, -1)
@@ -104,15 +101,14 @@ def to_dense(gradients: Sequence[Any]) -> Gradients:
 
 def global_norm(gradients: Gradients) -> Tensor:
   """Returns the float32 L2 norm of all gradients together."""
-  add_squares = square_sum
-  if backend.in_gpu_program():
-    add_squares = _row_square_sums
+  in_gpu_program = backend.in_gpu_program()
+  add_squares = _row_square_sums if in_gpu_program else square_sum
   rows = gradients.row_squares
   squares = [
     rows[i] if i in rows else add_squares(gradient)
     for i, gradient in enumerate(gradients.dense)
   ]
-  if backend.in_gpu_program():
+  if in_gpu_program:
     # One kernel adds up what would take XLA one or two for each gradient.
     flat = ops.concatenate([ops.reshape(x, [-1]) for x in squares])
     squares = [ops.sum(*backend.materialize(flat))]
@@ -130,12 +126,8 @@ def clip_factor(norm: Tensor, clip_norm: float) -> Tensor:
   One factor for all variables keeps the direction of the update, unlike
   clipping each gradient (Pascanu et al. 2013).
 
-  Args:
-    norm: float32 []. Global norm of the gradients.
-    clip_norm: the largest norm that is allowed. The 2018 release uses 1.0.
-
-  Returns:
-    float32 []: clip_norm / norm, at most 1; NaN if the norm is not finite.
+  The norm and the factor are float32 []; the factor of a norm that is not
+  finite is NaN. The 2018 release has a clip_norm of 1.0.
   """
   factor = clip_norm * ops.minimum(1.0 / norm, 1.0 / clip_norm)
   return factor + (norm - norm)
@@ -143,13 +135,8 @@ def clip_factor(norm: Tensor, clip_norm: float) -> Tensor:
 
 def square_sum(values: Tensor) -> Tensor:
   """Returns the sum of squares, float32 []."""
-  values = ops.cast(values, "float32")
-  if not backend.is_tensorflow():
-    return ops.sum(ops.square(values))
-  import tensorflow as tf
-
   # As in the original's tf.global_norm; l2_loss reads the values once.
-  return 2.0 * tf.nn.l2_loss(values)
+  return 2.0 * tf.nn.l2_loss(ops.cast(values, "float32"))
 
 
 class Scaled(NamedTuple):
@@ -257,12 +244,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     Compiled, the update reads and writes each value once. TensorFlow's ops
     would do so for each sum and product.
     """
-    if not backend.is_tensorflow():
-      return self._next_values
-    import tensorflow as tf
-
-    from bert_tf import distribution
-
     if tf.distribute.has_strategy() or distribution.has_accelerator():
       return self._next_values
     compiled = tf.function(self._next_values, jit_compile=True, autograph=False)
@@ -289,60 +270,10 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     gradient = gradient * factor
     next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
     next_v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
-    update = rate * self._update(next_m, next_v, variable, decays)
-    return variable - update, next_m, next_v
-
-  def _update(
-    self, m: Tensor, v: Tensor, variable: Tensor, decays: bool
-  ) -> Tensor:
-    """Returns the update before the learning rate, from the new moments."""
-    update = m / (ops.sqrt(v) + self.epsilon)
+    update = next_m / (ops.sqrt(next_v) + self.epsilon)
     if decays:
       update = update + self.weight_decay_rate * variable
-    return update
-
-
-@serialization.register
-class LambOptimizer(AdamWeightDecayOptimizer):
-  """LAMB: scales the update of each variable to the norm of the variable.
-
-  With m' = m / (1 - beta_1^t), v' = v / (1 - beta_2^t) in update t = 1, 2, ...
-  and u = m' / (sqrt(v') + epsilon) + weight_decay_rate w:
-  w -= lr (|w| / |u|) u (You et al. 2020, algorithm 2). The ratio is 1 if a norm
-  is 0. Variables without weight decay are updated by lr u, as in the authors'
-  code.
-  """
-
-  def _update(
-    self, m: Tensor, v: Tensor, variable: Tensor, decays: bool
-  ) -> Tensor:
-    step = ops.cast(self.iterations, "float32") + 1.0
-    m = m / (1.0 - self.beta_1**step)
-    v = v / (1.0 - self.beta_2**step)
-    update = super()._update(m, v, variable, decays)
-    if not decays:
-      return update
-    length = ops.sqrt(square_sum(variable))
-    update_length = ops.sqrt(square_sum(update))
-    has_ratio = ops.logical_and(length > 0, update_length > 0)
-    divisor = ops.where(has_ratio, update_length, 1.0)
-    return ops.where(has_ratio, length / divisor, 1.0) * update
-
-
-def find_optimizer_class(name: str) -> type[keras.optimizers.Optimizer]:
-  """Returns the class for a value of --optimizer; ValueError for others."""
-  classes = {
-    key.lower(): value
-    for key, value in vars(keras.optimizers).items()
-    # Leaves out LossScaleOptimizer and the like, which wrap others.
-    if isinstance(value, type) and "Optimizer" not in key
-  }
-  classes |= {names.ADAMW: AdamWeightDecayOptimizer, names.LAMB: LambOptimizer}
-  if name.lower() not in classes:
-    raise ValueError(
-      f"there is no optimizer {name!r}; use {', '.join(sorted(classes))}."
-    )
-  return classes[name.lower()]
+    return variable - rate * update, next_m, next_v
 
 
 def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
@@ -351,10 +282,7 @@ def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
   Frozen variables have no gradient, decay or moments and no part in the global
   norm. Dropout inside these layers stays on.
 
-  Args:
-    variables: the model's variables.
-    num_layers: encoder layers to freeze; 0 for only the embeddings, None for
-      nothing.
+  With num_layers 0 only the embeddings are frozen, with None nothing.
   """
   if num_layers is None:
     return
@@ -370,33 +298,26 @@ def create_optimizer(
   init_lr: float,
   num_train_steps: int,
   num_warmup_steps: int,
-  optimizer: str = names.ADAMW,
+  *of_2018: NoReturn,
   schedule: keras.optimizers.schedules.LearningRateSchedule | None = None,
-) -> keras.optimizers.Optimizer:
+) -> AdamWeightDecayOptimizer:
   """Returns the optimizer of the original's pre-training and fine-tuning.
 
   Args:
     init_lr: peak learning rate of a WarmupLinearDecay.
     num_train_steps: steps until the rate is 0.
     num_warmup_steps: steps of the warm-up.
-    optimizer: adamw, lamb, or the name of a class in keras.optimizers, which
-      keeps its defaults. In upper or lower case.
+    *of_2018: none; a call with the arguments of 2018 raises TypeError.
     schedule: a schedule to use instead of WarmupLinearDecay, if given. The
       first three arguments are then ignored.
   """
-  if not isinstance(optimizer, str):
+  if of_2018:  # The loss was the first of five arguments.
     raise TypeError(f"create_optimizer takes no loss. {names.OLD_NAMES}")
   if schedule is None:
     schedule = WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps)
-  chosen = find_optimizer_class(optimizer)
-  if issubclass(chosen, AdamWeightDecayOptimizer):
-    return chosen(
-      learning_rate=schedule,
-      weight_decay_rate=0.01,  # Devlin et al. 2019, appendix A.2.
-      # As in the 2018 release (optimization.create_optimizer).
-      exclude_from_weight_decay=("LayerNorm", "layer_norm", "bias"),
-    )
-  other = chosen(learning_rate=schedule, global_clipnorm=1.0)
-  # Keras compares the last parts of names: gamma and beta are layer norms'.
-  other.exclude_from_weight_decay(var_names=["gamma", "beta", "bias"])
-  return other
+  return AdamWeightDecayOptimizer(
+    learning_rate=schedule,
+    weight_decay_rate=0.01,  # Devlin et al. 2019, appendix A.2.
+    # As in the 2018 release (optimization.create_optimizer).
+    exclude_from_weight_decay=("LayerNorm", "layer_norm", "bias"),
+  )

@@ -5,7 +5,6 @@ command line (cli/config_flags.py), the checks and run.json all follow it.
 """
 
 import dataclasses
-import functools
 import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -19,25 +18,6 @@ REQUIRED: Any = dataclasses.MISSING
 _NOTHING: Any = object()
 
 _KEY = "setting"
-
-# Topics of settings, in the order of --help=all.
-MODEL = "Model"
-DATA = "Data"
-INSTANCES = "Instances"
-MASKING = "Masking"
-STEPS = "Steps to run"
-TRAINING = "Training"
-EVALUATION = "Evaluation and prediction"
-DEVICES = "Devices, speed and memory"
-CHECKPOINTS = "Checkpoints and logs"
-SERVER = "Server"
-LIMITS = "Batches and limits"
-OUTPUT = "Output"
-OTHER = "Optional"
-TOPICS = (
-  *(MODEL, DATA, INSTANCES, MASKING, STEPS, TRAINING, EVALUATION),
-  *(DEVICES, CHECKPOINTS, SERVER, LIMITS, OUTPUT, OTHER),
-)
 
 
 class Dataclass(Protocol):
@@ -70,7 +50,9 @@ class Setting:
   writes: str | None = None
   # For a path that is read whenever it is given, "file", "folder" or "model".
   reads: str | None = None
-  topic: str = OTHER  # The group of the setting in --help=all, from TOPICS.
+  topic: str = (
+    "Optional"  # The group of the setting in --help=all, from TOPICS.
+  )
   main: bool = False  # Whether --help shows it if it is optional.
   required: bool = False  # Whether the user has to give it or an alternative.
   alternatives: tuple[str, ...] = ()  # Flags that replace a required setting.
@@ -93,19 +75,35 @@ def setting(default: Any = REQUIRED, help: str = "", **properties: Any) -> Any:
   return dataclasses.field(default=default, metadata={_KEY: value})
 
 
-# Settings of a topic: `data(None, "The file.")` has the topic DATA.
-model = functools.partial(setting, topic=MODEL)
-data = functools.partial(setting, topic=DATA)
-instances = functools.partial(setting, topic=INSTANCES)
-masking = functools.partial(setting, topic=MASKING)
-steps = functools.partial(setting, topic=STEPS)
-training = functools.partial(setting, topic=TRAINING)
-evaluation = functools.partial(setting, topic=EVALUATION)
-devices = functools.partial(setting, topic=DEVICES)
-checkpoints = functools.partial(setting, topic=CHECKPOINTS)
-server = functools.partial(setting, topic=SERVER)
-limits = functools.partial(setting, topic=LIMITS)
-output = functools.partial(setting, topic=OUTPUT)
+class Topic(str):
+  """A group of settings in --help=all; called, it makes a setting of them.
+
+  `data(None, "The file.")` is `setting(None, "The file.", topic=data)`.
+  """
+
+  def __call__(
+    self, default: Any = REQUIRED, help: str = "", **properties: Any
+  ) -> Any:
+    """Returns a field with a setting of this topic; see `setting`."""
+    return setting(default, help, topic=self, **properties)
+
+
+# In the order of --help=all.
+TOPICS = (
+  model := Topic("Model"),
+  data := Topic("Data"),
+  instances := Topic("Instances"),
+  masking := Topic("Masking"),
+  steps := Topic("Steps to run"),
+  training := Topic("Training"),
+  evaluation := Topic("Evaluation and prediction"),
+  devices := Topic("Devices, speed and memory"),
+  checkpoints := Topic("Checkpoints and logs"),
+  server := Topic("Server"),
+  limits := Topic("Batches and limits"),
+  output := Topic("Output"),
+  other := Topic("Optional"),
+)
 
 
 def saved_setting(
@@ -117,7 +115,7 @@ def saved_setting(
   other config. `note` is put before the setting's help.
   """
   field = config.__dataclass_fields__[name]
-  setting = of_field(config, name)
+  setting = field.metadata[_KEY]
   changed = dataclasses.replace(
     setting,
     help=note + setting.help,
@@ -131,11 +129,6 @@ def saved_setting(
 def get_setting(field: dataclasses.Field) -> Setting | None:
   """Returns the setting of a field; None for a field without one."""
   return field.metadata.get(_KEY)
-
-
-def of_field(config: type[Dataclass], name: str) -> Setting:
-  """Returns the setting of a config's field; raises KeyError without one."""
-  return config.__dataclass_fields__[name].metadata[_KEY]
 
 
 def check(config: Dataclass) -> None:
@@ -243,11 +236,14 @@ def training_settings(config: Dataclass) -> dict[str, Any]:
 
   Those that a saved run keeps are left out, since `fill` names them.
   """
-  topics = (DATA, INSTANCES, MASKING, TRAINING)
-  result = {}
-  for field, value in _flat_fields(config):
-    name, setting = field.name, get_setting(field)
-    if setting and not setting.is_saved and name != "stop_at_step":
-      if setting.topic in topics or name in ("precision", "deterministic"):
-        result[name] = value
-  return result
+  topics = (data, instances, masking, training)
+  return {
+    field.name: value
+    for field, value in _flat_fields(config)
+    if (setting := get_setting(field))
+    and not setting.is_saved
+    and field.name != "stop_at_step"
+    and (
+      setting.topic in topics or field.name in ("precision", "deterministic")
+    )
+  }

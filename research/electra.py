@@ -125,7 +125,7 @@ class ElectraObjective:
     unused = (
       model.bert.pooler,
       generator.bert.pooler,
-      generator.cls.seq_relationship,
+      generator.next_sentence_head,
     )
     return [v for layer in unused for v in layer.trainable_variables]
 

@@ -40,7 +40,6 @@ UPWARDS = (PACKAGE / "model" / "heads.py", PACKAGE / "modeling.py")
 # Modules that work without TensorFlow, whose import takes seconds. Commands and
 # configs do so too.
 WITHOUT_TENSORFLOW = (
-  "checkpoint.hub.cache",
   "checkpoint.hub.download",
   "checkpoint.run_info",
   "data.pretraining.masking",

@@ -188,8 +188,8 @@ def test_the_epsilon_of_the_config_is_that_of_every_layer_norm(tmp_path):
   output = model({"input_ids": [[3]]}).embedding_output[0, 0]
   np.testing.assert_allclose(output, expected, atol=1e-6)
   layer = model.encoder.transformer_layers[0]
-  for part in (layer, layer.attention):
-    assert part.residual_output.layer_norm.epsilon == 0.5
+  for part in (layer.residual_output, layer.attention_output):
+    assert part.layer_norm.epsilon == 0.5
 
 
 def test_sizes_are_refused_when_a_model_is_built_and_not_before():

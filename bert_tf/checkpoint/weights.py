@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from bert_tf.checkpoint import checkpoints, hugging_face, run_info
-from bert_tf.checkpoint.hub import cache
+from bert_tf.checkpoint.hub import download
 from bert_tf.files import messages, paths, recognize
 from bert_tf.model import hugging_face_config
 
@@ -18,7 +18,7 @@ def find_weights(path: str) -> str:
   Raises:
     ValueError: if there is no such model, or more than one.
   """
-  path = cache.resolve_model(path)
+  path = download.resolve_model(path)
   if paths.is_file(path):
     suffixes = (*hugging_face_config.SUFFIXES, KERAS_SUFFIX)
     if not path.endswith(suffixes) and not checkpoints.is_runtime_file(path):

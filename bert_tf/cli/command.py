@@ -52,12 +52,11 @@ class KerasFinder(importlib.abc.MetaPathFinder):
   ) -> None:
     """Raises an error for packages to hide; leaves others to Python."""
     if fullname == "keras":
-      backend.check_installed()
+      backend.check_tensorflow()
     elif fullname in HIDDEN_FROM_KERAS:
       keras = sys.modules.get("keras")
       is_importing = keras is not None and not hasattr(keras, "__version__")
-      # Other backends may need the hidden packages.
-      if is_importing and backend.name() == "tensorflow":
+      if is_importing:
         raise ModuleNotFoundError(f"Keras need not import {fullname}.")
 
 

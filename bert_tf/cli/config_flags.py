@@ -13,7 +13,7 @@ from typing import Any
 from absl import flags
 
 from bert_tf import settings
-from bert_tf.checkpoint.hub import cache
+from bert_tf.checkpoint.hub import download
 from bert_tf.files import atomic, paths
 
 # The group of flags without a default in --helpxml and --helpfull. Other flags
@@ -291,7 +291,7 @@ def check_inputs() -> None:
     if reads == "folder" and getattr(flags.FLAGS, "processor", None):
       continue
     if reads == "model":
-      cache.resolve_model(path)
+      download.resolve_model(path)
     elif not (paths.is_remote(path) or paths.exists(path)):
       raise FileNotFoundError(f"--{flag.name}={path}: no such {reads}.")
 

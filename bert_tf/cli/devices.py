@@ -12,7 +12,6 @@ from absl import logging
 
 from bert_tf import names, settings
 from bert_tf.cli import command, config_flags
-from bert_tf.model.kernels import backend
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -65,7 +64,6 @@ def run(
     config = config_flags.build(DeviceConfig)
     if refused and config.distribution == names.MULTI_WORKER:
       raise ValueError(f"`distribution={names.MULTI_WORKER}`: {refused}")
-    backend.check_tensorflow()
     tpu_name = config.tpu_name or config.master or "local"
     is_local = config.use_tpu and tpu_name == "local"
     if is_local and importlib.util.find_spec("libtpu"):

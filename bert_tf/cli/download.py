@@ -13,7 +13,7 @@ by default in your cache folder.
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.checkpoint.hub import cache, catalog, download
+from bert_tf.checkpoint.hub import catalog, download
 from bert_tf.cli import command, config_flags
 
 
@@ -36,11 +36,11 @@ def run(name: str | None = None) -> None:
     print(download.download(name, config.base_url))
     return
   print(f"{'name':34}{'size':>11}  {'here':5}description")
-  for source in catalog.ALL:
-    is_here = "yes" if cache.is_downloaded(source) else ""
+  for source in catalog.list_sources():
+    is_here = "yes" if download.is_downloaded(source) else ""
     size = f"{source.num_bytes / 1e6:,.1f} MB"
     print(f"{source.name:34}{size:>11}  {is_here:5}{source.title}")
   print(
     "\nhf:OWNER/NAME is a model of Hugging Face. A model's size is its "
-    f"checkpoint's.\nThe cache is {cache.find_home()}."
+    f"checkpoint's.\nThe cache is {download.find_home()}."
   )

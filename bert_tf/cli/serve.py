@@ -9,7 +9,7 @@ import json
 import sys
 
 from bert_tf import settings
-from bert_tf.checkpoint.hub import cache
+from bert_tf.checkpoint.hub import download
 from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.inference.config import ModelConfig
 from bert_tf.server import config as server_config
@@ -83,7 +83,7 @@ def run() -> None:
   # A port in use and a missing model are reported before TensorFlow is loaded.
   sockets = connections.listen(config.server.host, config.server.port)
   for folder in folders.values():
-    cache.resolve_model(folder)
+    download.resolve_model(folder)
   from bert_tf.inference import predictor
   from bert_tf.server import application, metrics
 

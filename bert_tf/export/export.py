@@ -16,7 +16,6 @@ from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as configs
 from bert_tf.export import encoders, runtimes, saved_models, text
 from bert_tf.files import atomic, paths
-from bert_tf.model.kernels import backend
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +107,6 @@ def build(
   `with_attention` the one that returns the attention. Raises the errors of
   `run`.
   """
-  backend.check_tensorflow()
   files = config.open()
   if with_text:
     files.needed_vocab()

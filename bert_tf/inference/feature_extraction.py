@@ -16,7 +16,6 @@ from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import batches, ids_functions, runtimes
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference.config import ExtractionConfig
-from bert_tf.model.kernels import backend
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, encoder
 from bert_tf.tasks import config as task_config
@@ -80,7 +79,6 @@ class FeatureExtractor:
   """
 
   def __init__(self, config: ExtractionConfig | str, **settings: Any) -> None:
-    backend.check_tensorflow()
     # Whether `encode` uses the length that the model's folder gives.
     takes_saved_length = False
     if isinstance(config, str | os.PathLike):

@@ -18,7 +18,6 @@ from bert_tf.inference import batches, ids_functions, ids_rows, runtimes
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.feature_extraction import FeatureExtractor
-from bert_tf.model.kernels import backend
 from bert_tf.model.model_config import BertConfig
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row
@@ -84,7 +83,6 @@ class Predictor:
   ) -> None:
     if max_batch_size < 1:
       raise ValueError(f"max_batch_size {max_batch_size} must be at least 1.")
-    backend.check_tensorflow()
     self.max_batch_size = max_batch_size
     if isinstance(source, str):
       source = ModelConfig(init_checkpoint=source)

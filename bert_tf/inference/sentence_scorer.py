@@ -20,7 +20,6 @@ from bert_tf.inference import batches, ids_functions
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference.config import ScoringConfig
 from bert_tf.model import heads
-from bert_tf.model.kernels import backend
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base
 from bert_tf.text import unknown_pieces
@@ -65,7 +64,6 @@ class SentenceScorer:
   """
 
   def __init__(self, config: ScoringConfig | str, **settings: Any) -> None:
-    backend.check_tensorflow()
     if isinstance(config, str | os.PathLike):
       config = ScoringConfig(init_checkpoint=os.fspath(config))
     self.config = config = dataclasses.replace(config, **settings)

@@ -45,14 +45,15 @@ def _linear(scope: str, n: int | str) -> dict[str, tuple[int | str, ...]]:
   return {f"{scope}output_weights": (n, "D"), f"{scope}output_bias": (n,)}
 
 
+_TRANSFORM = "cls/predictions/transform/"
 MASKED_LM = Head(
   "masked LM",
   {
     "cls/predictions/output_bias": ("V",),
-    "cls/predictions/transform/dense/kernel": ("D", "D"),
-    "cls/predictions/transform/dense/bias": ("D",),
-    "cls/predictions/transform/LayerNorm/gamma": ("D",),
-    "cls/predictions/transform/LayerNorm/beta": ("D",),
+    f"{_TRANSFORM}dense/kernel": ("D", "D"),
+    f"{_TRANSFORM}dense/bias": ("D",),
+    f"{_TRANSFORM}LayerNorm/gamma": ("D",),
+    f"{_TRANSFORM}LayerNorm/beta": ("D",),
   },
   "BertForMaskedLM",
   "masked_lm",
@@ -82,9 +83,7 @@ WORD_LABELS = Head(
   "classifier",
 )
 CHOICES = Head(
-  "multiple choice",
-  {"choice_weights": (1, "D")},
-  "BertForMultipleChoice",
+  "multiple choice", {"choice_weights": (1, "D")}, "BertForMultipleChoice"
 )
 
 
@@ -103,26 +102,6 @@ def make_output_layer(
   )
 
 
-class Transform(modeling.BertLayer):
-  """Dense layer, activation and layer norm before the masked LM's logits.
-
-  The paper does not mention them; the 2018 release has them.
-  """
-
-  scope = "transform"
-
-  def build(self, input_shape: Any = None) -> None:
-    """Makes the dense layer, of [D, D], and the layer norm."""
-    size = self.config.hidden_size
-    activation = modeling.get_activation(self.config.hidden_act)
-    self.dense = self.make_dense(size, size, activation)
-    self.layer_norm = self.make_layer_norm()
-
-  def call(self, hidden: Tensor) -> Tensor:
-    """Returns float [..., D] for float [..., D]."""
-    return self.layer_norm(self.dense(hidden))
-
-
 class MaskedLmHead(modeling.BertLayer):
   """Predicts the word piece at each masked position."""
 
@@ -130,13 +109,24 @@ class MaskedLmHead(modeling.BertLayer):
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the transform and the bias, of [V]."""
-    self.transform = self.make_part(Transform)
+    size = self.config.hidden_size
+    activation = modeling.get_activation(self.config.hidden_act)
+    with keras.name_scope("transform"):
+      self.dense = self.make_dense(size, size, activation)
+      self.layer_norm = self.make_layer_norm()
     self.output_bias = self.add_weight(
       name="output_bias",
       shape=(self.config.vocab_size,),
       initializer="zeros",
       autocast=False,  # The bias and its gradient stay float32.
     )
+
+  def transform(self, hidden: Tensor) -> Tensor:
+    """Returns float [rows, D], from which the logits are computed.
+
+    The paper does not mention this layer; the 2018 release has it.
+    """
+    return self.layer_norm(self.dense(dense.flatten(hidden)))
 
   def call(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
     """Returns the logits, float [B, P, V].
@@ -148,7 +138,7 @@ class MaskedLmHead(modeling.BertLayer):
         embedding, and the model has V * D fewer parameters (Press and Wolf
         2017, arXiv 1608.05859).
     """
-    rows = self.transform(dense.flatten(hidden))
+    rows = self.transform(hidden)
     logits = masked_lm.logits(rows, word_embeddings, self.output_bias)
     return dense.restore(logits, hidden)
 
@@ -165,7 +155,7 @@ class MaskedLmHead(modeling.BertLayer):
     """
     # Casts, because the value of a variable need not be a tensor.
     return masked_lm.sums(
-      self.transform(dense.flatten(hidden)),
+      self.transform(hidden),
       ops.cast(word_embeddings, "float32"),
       ops.cast(self.output_bias, "float32"),
       ops.reshape(features["masked_lm_ids"], (-1,)),
@@ -204,20 +194,11 @@ def linear(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
   return dense.restore(outputs, hidden)
 
 
-class Cls(keras.layers.Layer):
-  """The scope `cls` of the original's checkpoints, with heads in it."""
-
-  def __init__(self, dtype: DType, **heads: keras.layers.Layer) -> None:
-    super().__init__(name="cls", dtype=dtype)
-    self._names = tuple(heads)
-    for name, head in heads.items():
-      setattr(self, name, head)
-    self.build()
-
-  def build(self, input_shape: Any = None) -> None:
-    """Builds the heads."""
-    for name in self._names:
-      getattr(self, name).build()
+def _build_in_cls(head: modeling.BertLayer) -> Any:
+  """Returns a head, built in the scope `cls` of the original's checkpoints."""
+  with keras.name_scope("cls"):
+    head.build(None)
+  return head
 
 
 class HeadModel(modeling.PretrainedModel):
@@ -363,11 +344,9 @@ class PretrainingModel(HeadModel):
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
     policy = self.dtype_policy
-    next_sentence = LinearHead(config, "seq_relationship", dtype=policy)
-    self.cls = Cls(
-      policy,
-      predictions=MaskedLmHead(config, dtype=policy),
-      seq_relationship=next_sentence,
+    self.masked_lm_head = _build_in_cls(MaskedLmHead(config, dtype=policy))
+    self.next_sentence_head = _build_in_cls(
+      LinearHead(config, "seq_relationship", dtype=policy)
     )
 
   def call(
@@ -377,11 +356,11 @@ class PretrainingModel(HeadModel):
     positions = features.get("masked_lm_positions")
     output = self.bert(features, training=training, positions=positions)
     return PretrainingOutput(
-      self.cls.predictions(
+      self.masked_lm_head(
         output.sequence_output,
         word_embeddings=self.bert.embeddings.word_embeddings,
       ),
-      self.cls.seq_relationship(output.pooled_output),
+      self.next_sentence_head(output.pooled_output),
     )
 
   @classmethod
@@ -399,8 +378,8 @@ class PretrainingModel(HeadModel):
     """Returns `losses.pretraining_sums` of `call`, without all logits."""
     positions = features["masked_lm_positions"]
     output = self.bert(features, training=training, positions=positions)
-    pooled_logits = self.cls.seq_relationship(output.pooled_output)
-    masked_lm_sums = self.cls.predictions.sums(
+    pooled_logits = self.next_sentence_head(output.pooled_output)
+    masked_lm_sums = self.masked_lm_head.sums(
       output.sequence_output,
       self.bert.embeddings.word_embeddings,
       features,
@@ -439,13 +418,13 @@ class SpanModel(HeadModel):
     super().__init__(config, dtype)
     # The linear layer starts as that of any task, whatever the config.
     config = dataclasses.replace(config, initializer_range=_TASK_STDDEV)
-    squad = LinearHead(config, "squad", dtype=self.dtype_policy)
-    self.cls = Cls(self.dtype_policy, squad=squad)
+    head = LinearHead(config, "squad", dtype=self.dtype_policy)
+    self.span_head = _build_in_cls(head)
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
     """Returns a start and an end logit for each position, float [B, F]."""
     sequence_output = self.sequence_output(features, training)
-    logits = self.cls.squad(sequence_output)  # [B, F, 2]
+    logits = self.span_head(sequence_output)  # [B, F, 2]
     return SpanOutput(logits[..., 0], logits[..., 1])
 
 
@@ -570,6 +549,12 @@ class MultipleChoiceModel(HeadModel):
     }
 
 
+def _models_by_task(task: str | None) -> list[type[HeadModel]]:
+  """Returns the models of the registered tasks, that of `task` first."""
+  specs = sorted(task_registry.TASKS.values(), key=lambda s: s.name != task)
+  return [task_registry.load(spec.model) for spec in specs if spec.model]
+
+
 def list_model_classes(task: str | None = None) -> list[type[HeadModel]]:
   """Returns the models of the tasks, that of `task` first.
 
@@ -577,12 +562,9 @@ def list_model_classes(task: str | None = None) -> list[type[HeadModel]]:
   `task`, or else of the task that was registered first.
   """
   by_names: dict[frozenset[str], type[HeadModel]] = {}
-  for spec in sorted(
-    task_registry.TASKS.values(), key=lambda s: s.name != task
-  ):
-    if model := task_registry.load(spec.model):
-      names = frozenset(n for head in model.heads for n in head.shapes)
-      by_names.setdefault(names, model)
+  for model in _models_by_task(task):
+    names = frozenset(n for head in model.heads for n in head.shapes)
+    by_names.setdefault(names, model)
   return list(by_names.values())
 
 
@@ -603,14 +585,11 @@ def find_heads(
 
 
 def find_model(
-  own_heads: Sequence[Head], task: str | None = None
+  heads: Sequence[Head], task: str | None = None
 ) -> type[HeadModel] | None:
   """Returns a model with exactly these heads, if possible that of the task."""
-  specs = sorted(
-    task_registry.TASKS.values(), key=lambda spec: spec.name != task
-  )
-  kinds = (task_registry.load(spec.model) for spec in specs if spec.model)
-  return next((m for m in kinds if m.heads == tuple(own_heads)), None)
+  models = _models_by_task(task)
+  return next((m for m in models if m.heads == tuple(heads)), None)
 
 
 def build_model(

@@ -14,7 +14,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from bert_tf.files import messages
 from bert_tf.model.model_config import BertConfig
 from bert_tf.model.tensor import Tensor
 
@@ -29,16 +28,6 @@ _LABELS = (
   *("label_", "masked_lm_", "next_sentence_", "start_", "end_"),
   *("is_real_example", "unique_id"),
 )
-# Names of other libraries, and the names of these inputs here.
-_OTHER_NAMES = {
-  "attention_mask": "input_mask",
-  "mask": "input_mask",
-  "padding_mask": "input_mask",
-  "token_type_ids": "segment_ids",
-  "input_type_ids": "segment_ids",
-  "input_word_ids": "input_ids",
-  "token_ids": "input_ids",
-}
 # The keys of the config that limit values.
 LIMITS = {"input_ids": "vocab_size", "segment_ids": "type_vocab_size"}
 
@@ -100,7 +89,11 @@ def prepare(features: Mapping[str, Tensor], config: BertConfig) -> ModelInputs:
   position_ids, starts = positions, None
   is_attended = ops.expand_dims(ops.cast(input_mask, "float32"), 1)  # [B, 1, T]
   if cls_positions is not None:
-    starts = _segment_starts(cls_positions, length)
+    # The largest begin at or before a position is that of its input, int
+    # [B, F]. Unused slots are 0 and never exceed a begin.
+    begins = cls_positions[:, None, :]  # [B, 1, K]
+    has_begun = ops.cast(begins <= positions[None, :, None], "int32")
+    starts = ops.max(begins * has_begun, axis=-1)
     position_ids = positions - starts
     is_same = ops.equal(starts[:, :, None], starts[:, None, :])
     is_attended = is_attended * ops.cast(is_same, "float32")  # [B, F, T]
@@ -124,19 +117,6 @@ def prepare(features: Mapping[str, Tensor], config: BertConfig) -> ModelInputs:
     attention=AttentionInputs(bias=(1.0 - is_attended) * IGNORED),
     summary_positions=ops.cast(summary_positions, "int32"),
   )
-
-
-def _segment_starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:
-  """Returns the index at which the input of each position begins, int [B, F].
-
-  cls_positions, int [B, K], are those of BertModel.call; `length` is F.
-  """
-  begins = cls_positions[:, None, :]  # [B, 1, K]
-  positions = ops.arange(length)[None, :, None]
-  # The largest begin at or before the position. Unused slots are 0 and never
-  # exceed a begin.
-  has_begun = ops.cast(begins <= positions, "int32")
-  return ops.max(begins * has_begun, axis=-1)
 
 
 def last_positions(
@@ -186,12 +166,9 @@ def check_features(
     )
   for name in features:
     if name not in _INPUTS and not name.startswith(_LABELS):
-      hint = messages.did_you_mean(name, _INPUTS, cutoff=0.75)
-      if name in _OTHER_NAMES:
-        hint = f" Rename it to {_OTHER_NAMES[name]}."
       raise ValueError(
-        f"the model reads {', '.join(_INPUTS)}, but no {name}.{hint} The name "
-        "of a label begins with label_."
+        f"the model reads {', '.join(_INPUTS)}, but no {name}. The name of a "
+        "label begins with label_."
       )
   tensors = {}
   for name, value in features.items():
@@ -234,15 +211,14 @@ def check_values(
   Skips the features of a compiled step, whose values are not known yet.
   """
   length = features["input_ids"].shape[-1]
+  features = {**features, "positions": positions}
   sizes = {
-    "input_ids": config.vocab_size,
     "input_mask": 2,
-    "segment_ids": config.type_vocab_size,
     "cls_positions": length,
     "positions": length,
     "masked_lm_positions": length,
+    **{name: getattr(config, key) for name, key in LIMITS.items()},
   }
-  features = {**features, "positions": positions}
   for name, size in sizes.items():
     values = _values(features.get(name))
     for value in (values.min(), values.max()) if values is not None else ():

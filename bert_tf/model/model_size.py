@@ -50,16 +50,8 @@ def terms(
     Term("position embeddings", "P H", p * h),
     Term("segment embeddings", "T H", t * h),
     Term("their layer norm", "2 H", 2 * h),
-    Term(
-      "attention: query, key, value, output",
-      "L 4 (H^2 + H)",
-      layers * 4 * (h * h + h),
-    ),
-    Term(
-      "feed-forward: up and down, 8 H^2 a layer where I = 4 H",
-      "L (2 H I + I + H)",
-      layers * (2 * h * i + i + h),
-    ),
+    Term("attention", "L 4 (H^2 + H)", layers * 4 * (h * h + h)),
+    Term("feed-forward", "L (2 H I + I + H)", layers * (2 * h * i + i + h)),
     Term("layer norms", "L 4 H", layers * 4 * h),
     Term("pooler", "H^2 + H", h * h + h),  # It belongs to the encoder.
   ]
@@ -73,25 +65,14 @@ def terms(
   # Multiplications and additions of matmuls; the rest is a few percent. Except
   # for its keys and values, the last layer is computed only at the masked words
   # and the first position.
-  n = (layers - 1) * s + m + 1
+  n = b * ((layers - 1) * s + m + 1)
+  symbol = "B ((L - 1) S + M + 1)"
   forward = [
-    Term(
-      "attention's keys and values", "B L S 4 H^2", b * layers * s * 4 * h * h
-    ),
-    Term(
-      "attention's queries and output",
-      "B ((L - 1) S + M + 1) 4 H^2",
-      b * n * 4 * h * h,
-    ),
-    Term(
-      "attention's scores and sums",
-      "B ((L - 1) S + M + 1) 4 S H",
-      b * n * 4 * s * h,
-    ),
-    Term("feed-forward", "B ((L - 1) S + M + 1) 4 H I", b * n * 4 * h * i),
-    Term(
-      "pooler and next sentence", "B 2 (H^2 + 2 H)", b * 2 * (h * h + 2 * h)
-    ),
+    Term("keys and values", "B L S 4 H^2", b * layers * s * 4 * h * h),
+    Term("queries and attention's output", f"{symbol} 4 H^2", n * 4 * h * h),
+    Term("attention's scores and sums", f"{symbol} 4 S H", n * 4 * s * h),
+    Term("feed-forward", f"{symbol} 4 H I", n * 4 * h * i),
+    Term("pooler, next sentence", "B 2 (H^2 + 2 H)", b * 2 * (h * h + 2 * h)),
     Term("masked words", "B M 2 (H^2 + H V)", b * m * 2 * (h * h + h * v)),
   ]
   # Bytes in float32. Activations are counted as in Korthikanti et al. 2022,

@@ -5,7 +5,7 @@ import functools
 
 from bert_tf import settings
 
-_limit = functools.partial(settings.setting, minimum=1, topic=settings.LIMITS)
+_limit = functools.partial(settings.setting, minimum=1, topic=settings.limits)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -86,13 +86,9 @@ class TrainConfig(ComputeConfig):
   log_every_steps: int = settings.checkpoints(
     100, "The steps between two log lines.", minimum=1
   )
-  # A name or, in Python, an instance of keras.optimizers.Optimizer. An instance
+  # In Python another optimizer of Keras, such as keras.optimizers.Lamb, which
   # keeps its learning rate or schedule, weight decay and clipping.
-  optimizer: Any = settings.training(
-    names.ADAMW,
-    "The optimizer: adamw, the original's; lamb, for large batches; or another "
-    "class of keras.optimizers, such as adam, sgd, lion or adafactor.",
-  )
+  optimizer: Any = None
   # Settings of fine-tuning.
   encoder_only: bool = False
   freeze_layers: int | None = None
@@ -124,11 +120,6 @@ class TrainConfig(ComputeConfig):
 
   def __post_init__(self) -> None:
     settings.check(self)
-    name = self.optimizer
-    if isinstance(name, str) and name not in names.OPTIMIZERS:
-      from bert_tf import optimization  # Keras knows the other names.
-
-      optimization.find_optimizer_class(name)
     if self.lora_adapter and not self.init_checkpoint:
       raise ValueError(
         f"lora_adapter {self.lora_adapter} needs its `init_checkpoint`."

@@ -17,7 +17,6 @@ from absl import logging
 from bert_tf import distribution, optimization
 from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.files import messages
-from bert_tf.model.kernels import backend
 from bert_tf.model.layers import lora, mixed_precision
 from bert_tf.model.losses import Sums
 from bert_tf.training import (
@@ -59,7 +58,6 @@ class Estimator:
     objective: objective_lib.Objective,
     config: training_config.TrainConfig,
   ) -> None:
-    backend.check_tensorflow()
     self.model = _build_model(model_fn, config)
     self.objective = objective
     self.config = config
@@ -68,13 +66,12 @@ class Estimator:
     if config.train_seconds:
       self._planned = budget.PlannedWarmupLinearDecay(config.learning_rate)
     optimizer = config.optimizer
-    if isinstance(optimizer, str):
+    if optimizer is None:
       optimizer = optimization.create_optimizer(
         config.learning_rate,
         config.num_train_steps,
         config.num_warmup_steps,
-        optimizer,
-        self._planned,
+        schedule=self._planned,
       )
     is_scaled = config.precision == "float16"
     scale = mixed_precision.LossScale() if is_scaled else None

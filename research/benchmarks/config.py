@@ -76,7 +76,7 @@ class BenchmarkConfig:
   )
   device: str = settings.setting(
     "cpu",
-    "train, forward: cpu, or gpu for bert_tf, JAX and PyTorch, whose "
+    "train, forward: cpu, or gpu for bert_tf and PyTorch, whose "
     "interpreters must support the GPU.",
     choices=("cpu", "gpu"),
     main=True,
@@ -84,7 +84,7 @@ class BenchmarkConfig:
   peer_python: str = settings.setting(
     "",
     "train, forward, start, predict, finetune, serving: the interpreters with "
-    "JAX, PyTorch, KerasHub, Model Garden and FastAPI, comma-separated. The "
+    "PyTorch, KerasHub, Model Garden and FastAPI, comma-separated. The "
     "running interpreter is tried last.",
   )
   original_dir: str = settings.setting(

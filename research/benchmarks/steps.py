@@ -41,7 +41,6 @@ class Program:
   runs_forward: bool = True
   runs_bfloat16: bool = True
   needs_original_dir: bool = False
-  keras_backend: str = "tensorflow"
 
   def can_run(self, task: str, precision: str, device: str) -> bool:
     """Whether the program supports the task, precision and device."""
@@ -58,11 +57,9 @@ class Program:
 
 
 _OURS = "research.benchmarks.ours_steps"
-_OURS_ON_JAX = "research.benchmarks.jax_steps"
 _TORCH_STEPS = f"{PEERS}/torch_steps.py"
 _KERAS_HUB_STEPS = f"{PEERS}/keras_hub_steps.py"
 _GARDEN_STEPS = f"{PEERS}/model_garden_steps.py"
-_JAX = ("jax", "keras"), "pip install jax keras absl-py"
 TORCH = ("torch", "transformers"), "pip install torch transformers"
 _KERAS_HUB = ("keras_hub", "tensorflow"), "pip install keras-hub tensorflow"
 _GARDEN = ("official", "tf_keras"), "pip install tf-models-official"
@@ -71,7 +68,6 @@ PROGRAMS = (
   Program("bert_tf, graph", _OURS, False, runs_on_gpu=True),
   Program("bert_tf, pieces", _OURS, "pieces", runs_forward=False),
   Program("bert_tf, XLA", _OURS, True, runs_on_gpu=True),
-  Program("bert_tf, JAX", _OURS_ON_JAX, True, *_JAX, True, keras_backend="jax"),
   Program("PyTorch", _TORCH_STEPS, False, *TORCH, True),
   Program("PyTorch, compile", _TORCH_STEPS, True, *TORCH, True),
   Program("KerasHub, XLA", _KERAS_HUB_STEPS, True, *_KERAS_HUB),
@@ -199,7 +195,7 @@ def _run_round(
   settings = json.dumps({**sizes, "compiled": program.compiled})
   process = subprocess.run(
     [python, *([] if program.is_peer else ["-m"]), program.script, settings],
-    env=environment(not program.is_peer, program.keras_backend),
+    env=environment(not program.is_peer),
     capture_output=True,
     text=True,
   )
@@ -216,16 +212,14 @@ def last_line(output: str) -> str:
   return lines[-1] if lines else "it wrote nothing"
 
 
-def environment(
-  is_ours: bool, keras_backend: str = "tensorflow"
-) -> dict[str, str]:
+def environment(is_ours: bool) -> dict[str, str]:
   """Returns the environment variables of a program's process."""
   variables = {
     # PyTorch's threads spin while they wait. If other work holds a core, a step
     # then takes three times as long.
     "OMP_WAIT_POLICY": "passive",
     **os.environ,
-    "KERAS_BACKEND": keras_backend,
+    "KERAS_BACKEND": "tensorflow",
   }
   if is_ours:  # The process may use another interpreter than this one.
     folders = ROOT, os.environ.get("PYTHONPATH")

@@ -4,7 +4,7 @@ import dataclasses
 import os
 
 from bert_tf import settings
-from bert_tf.checkpoint.hub import cache
+from bert_tf.checkpoint.hub import download
 from bert_tf.training import config as training_config
 from research.reproduction import tasks as tasks_lib
 
@@ -109,5 +109,5 @@ class ReproductionConfig:
   @property
   def data_folders(self) -> list[str]:
     """The folders that may have the data: `data`, and that of the downloads."""
-    downloads = os.path.join(cache.find_home(), "data")
+    downloads = os.path.join(download.find_home(), "data")
     return [self.data, downloads] if self.data else [downloads]

@@ -135,7 +135,7 @@ def test_a_missing_head_is_reported_once(folders, caplog):
   ]
   assert len(warnings) == 1
   assert all(name in warnings[0] for name in heads.SPAN.shapes)
-  assert np.std(model.cls.squad.output_weights.numpy()) > 0
+  assert np.std(model.span_head.output_weights.numpy()) > 0
 
 
 def test_a_head_of_another_task_or_size_is_refused(folders, tmp_path):

@@ -146,11 +146,11 @@ def test_the_help_has_topics_and_defaults_from_runs():
   values = parsed(*REQUIRED)
   groups = {
     group: {flag.name for flag in values.get_flags_for_module(group)}
-    for group in (config_flags.REQUIRED, settings.MODEL, settings.OTHER)
+    for group in (config_flags.REQUIRED, settings.model, settings.other)
   }
   assert groups[config_flags.REQUIRED] == {"input_file", "output_file"}
-  assert groups[settings.MODEL] == {"do_lower_case"}
-  assert {"from", "num_shards", "do_eval"} <= groups[settings.OTHER]
+  assert groups[settings.model] == {"do_lower_case"}
+  assert {"from", "num_shards", "do_eval"} <= groups[settings.other]
   text = values["do_lower_case"].help
   assert "run.json" in text and "True" in text
 
@@ -211,15 +211,15 @@ def test_the_short_help_has_required_and_main_flags(monkeypatch):
 def test_the_complete_help_has_all_flags_by_topic():
   result = sections(True)
   topics = [
-    *(settings.MODEL, settings.DATA, settings.TRAINING, settings.DEVICES),
+    *(settings.model, settings.data, settings.training, settings.devices),
   ]
   titles = ["Trains.", "Required:", *(f"{topic}:" for topic in topics)]
   assert list(result)[:-1] == titles
   assert result["Required:"][-1] == "--output_dir * Folder. It is new."
-  assert result[f"{settings.TRAINING}:"][0].startswith(
+  assert result[f"{settings.training}:"][0].startswith(
     "--rate Rate. High is fast. Default: 0.5. (number <= 1.0)"
   )
-  assert result[f"{settings.DEVICES}:"] == [
+  assert result[f"{settings.devices}:"] == [
     "--[no]use_xla * Whether XLA compiles. Default: false."
   ]
   assert sections(False) == result  # The help of few flags is complete.

@@ -3,6 +3,7 @@
 import os
 import subprocess
 
+import keras
 import pytest
 
 from bert_tf.cli import doctor
@@ -77,7 +78,7 @@ def test_a_gpu_that_tensorflow_does_not_see_is_a_warning(
 
 
 def test_a_backend_that_cannot_train_is_refused(examine, monkeypatch):
-  monkeypatch.setattr(doctor.backend, "name", lambda: "jax")
+  monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
   with pytest.raises(ValueError, match="KERAS_BACKEND=tensorflow"):
     doctor.run.args[0]()
 

@@ -70,4 +70,4 @@ def test_the_report_has_every_term_and_sum(tmp_path, run_script):
   assert result.returncode == 0, result.stderr
   for number in ("109,482,240", "110,106,428", "440,425,712", "1,321,277,136"):
     assert number in result.stdout
-  assert "8 H^2" in result.stdout
+  assert "L 4 (H^2 + H)" in result.stdout

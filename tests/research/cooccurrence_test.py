@@ -122,7 +122,7 @@ def test_embeddings_reach_the_output_nearly_whole():
   assert len(layers) == CONFIG["num_hidden_layers"]
   before = [np.std(layer.numpy()) for layer in layers]
   cooccurrence.set_values(model, [batch], seed=3)
-  after = model.cls.predictions.transform(hidden.astype(np.float32)).numpy()
+  after = model.masked_lm_head.transform(hidden.astype(np.float32)).numpy()
   assert np.corrcoef(after.ravel(), hidden.ravel())[0, 1] > 0.9
   spread = [np.std(layer.numpy()) / std for layer, std in zip(layers, before)]
   np.testing.assert_allclose(spread, 0.1, rtol=1e-5)

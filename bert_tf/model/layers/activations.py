@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from bert_tf.model.kernels import backend
@@ -39,7 +40,7 @@ class Gelu(keras.Operation):
     return keras.KerasTensor(x.shape, x.dtype)
 
 
-@ops.custom_gradient
+@tf.custom_gradient
 def _gelu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
   dtype = x.dtype
   if keras.backend.standardize_dtype(dtype) in ("float16", "bfloat16"):
@@ -55,7 +56,7 @@ def _gelu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
     slope = 0.5 + 0.5 * tanh + 0.5 * x * (1.0 - tanh * tanh) * d_inner
     return d_output * ops.cast(slope, dtype)
 
-  return ops.cast(0.5 * x * (1.0 + tanh), dtype), backend.gradient(backward)
+  return ops.cast(0.5 * x * (1.0 + tanh), dtype), backward
 
 
 def _gelu_on_gpu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
@@ -81,7 +82,7 @@ def _gelu_on_gpu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
 
   wide = ops.cast(x, "float32")
   output = ops.cast(wide * sigmoid(wide), dtype)
-  return output, backend.gradient(backward)
+  return output, backward
 
 
 def gelu_erf(x: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ import functools
 from collections.abc import Callable, Iterator
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from bert_tf.model.kernels import backend
@@ -49,12 +50,9 @@ class LayerNorm(keras.layers.LayerNormalization):
     if backend.in_gpu_program() and self.compute_dtype != "float32":
       gamma, beta = (ops.convert_to_tensor(v) for v in (self.gamma, self.beta))
       return _normalize(inputs, gamma, beta, self.epsilon)
-    if not (_is_fused.get() and backend.is_tensorflow()):
-      return super().call(inputs)
-    import tensorflow as tf
-
     if not (
-      tf.is_symbolic_tensor(inputs)
+      _is_fused.get()
+      and tf.is_symbolic_tensor(inputs)
       and inputs.dtype == tf.float32
       and inputs.shape.rank in (2, 3)
       and _has_operation()
@@ -78,7 +76,7 @@ def _normalize(
 ) -> Tensor:
   """Layer norm that passes over x twice, and twice for the gradient."""
 
-  @ops.custom_gradient
+  @tf.custom_gradient
   def forward(
     x: Tensor, gamma: Tensor, beta: Tensor
   ) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
@@ -104,7 +102,7 @@ def _normalize(
       return ops.cast(d_x, x.dtype), d_gamma, ops.sum(d_output, axis=rows)
 
     output = ops.cast(normalized * gamma + beta, x.dtype)
-    return output, backend.gradient(backward)
+    return output, backward
 
   return forward(x, gamma, beta)
 
@@ -112,7 +110,6 @@ def _normalize(
 @functools.cache
 def _has_operation() -> bool:
   """Whether oneDNN is on and all devices are CPUs."""
-  import tensorflow as tf
   from tensorflow.python.framework import kernels
   from tensorflow.python.util import _pywrap_util_port
 

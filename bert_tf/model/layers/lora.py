@@ -95,6 +95,6 @@ def _projections(model: keras.Model) -> Iterator[keras.layers.Dense]:
   """Yields the projections of attention; none of a model without BERT."""
   encoder = getattr(getattr(model, "bert", None), "encoder", None)
   for layer in encoder.transformer_layers if encoder else ():
-    attention = layer.attention.self_attention
+    attention = layer.self_attention
     yield from (attention.query, attention.key, attention.value)
-    yield layer.attention.residual_output.dense
+    yield layer.attention_output.dense

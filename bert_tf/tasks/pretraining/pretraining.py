@@ -117,7 +117,7 @@ class PretrainingObjective:
       return model.unused_variables
     return [
       *model.bert.pooler.trainable_variables,
-      *model.cls.seq_relationship.trainable_variables,
+      *model.next_sentence_head.trainable_variables,
     ]
 
 

