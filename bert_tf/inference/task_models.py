@@ -491,11 +491,7 @@ class MultipleChoice(FineTunedModel):
   """
 
   _task = swag.SwagTask
-  _without_files = {
-    "data_dir": "",
-    "task_name": "jsonl",
-    "choice_columns": ("choices",),
-  }
+  _without_files = {"data_dir": ""}
 
   def _answer(self, answer: dict[str, Any]) -> Choice:
     return Choice(**answer)

@@ -78,9 +78,9 @@ def _official(name: str, task: _Task) -> FileLayout:
   dev, test = f"dev{task.suffix}", f"test{task.suffix}"
   guid = "index" if task.suffix else None  # In the files of MNLI.
   splits = {
-    "train": Split(("train.tsv",), "train", *columns, guid),
-    "dev": Split((f"{dev}.tsv",), dev, *columns, guid),
-    "test": Split((f"{test}.tsv",), "test", *task.texts, None, guid),
+    "train": Split("train.tsv", "train", *columns, guid),
+    "dev": Split(f"{dev}.tsv", dev, *columns, guid),
+    "test": Split(f"{test}.tsv", "test", *task.texts, None, guid),
   }
   if name == "CoLA":
     # Only the test file has a header. Columns: source, label, author's mark,
@@ -88,8 +88,8 @@ def _official(name: str, task: _Task) -> FileLayout:
     for split in ("train", "dev"):
       splits[split] = dataclasses.replace(splits[split], text_a=3, label=1)
   if name == "AX":
-    names = ("diagnostic.tsv",)
-    splits = {"test": dataclasses.replace(splits["test"], files=names)}
+    test_split = dataclasses.replace(splits["test"], file="diagnostic.tsv")
+    splits = {"test": test_split}
   return FileLayout(
     name,
     task.labels,
@@ -104,13 +104,13 @@ def _official(name: str, task: _Task) -> FileLayout:
 def _xnli(language: str) -> FileLayout:
   # The training data are translated MNLI.
   file = f"multinli/multinli.train.{language}.tsv"
-  dev = Split(("xnli.dev.tsv",), "dev", *_PAIR, "gold_label")
+  dev = Split("xnli.dev.tsv", "dev", *_PAIR, "gold_label")
   return FileLayout(
     "XNLI",
     _NLI,
     (),
     {
-      "train": Split((file,), "train", "premise", "hypo", "label"),
+      "train": Split(file, "train", "premise", "hypo", "label"),
       "dev": dataclasses.replace(dev, only=("language", language)),
     },
     label_spellings={"contradictory": "contradiction"},

@@ -12,7 +12,7 @@ from typing import Any
 from absl import logging
 
 from bert_tf.checkpoint.run_info import LabelSpec
-from bert_tf.files import parquet, tables
+from bert_tf.files import tables
 from bert_tf.files.tables import BadRowError, Column
 from bert_tf.tasks.classification.config import LABEL_SEPARATOR
 from bert_tf.tasks.rows import Row, labels_in
@@ -27,9 +27,9 @@ _OWN_METRICS = {
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-  """One split of a task: its files and the columns that are read."""
+  """One split of a task: its file and the columns that are read."""
 
-  files: tuple[str, ...]  # Paths below the task's folder; several are shards.
+  file: str  # The path below the task's folder.
   prefix: str  # The beginning of the guids.
   text_a: Column  # Column of the text, or of the first of a pair.
   text_b: Column | None = None  # Column of the second, or None.
@@ -92,28 +92,13 @@ def own_files(
     labels=() if problem_type == "regression" else None,
     metrics=_OWN_METRICS[problem_type],
     splits={
-      name: Split((f"{name}.{file_format}",), name, text_a, text_b, label)
+      name: Split(f"{name}.{file_format}", name, text_a, text_b, label)
       for name in ("train", "dev", "test")
     },
     problem_type=problem_type,
     file_format=file_format,
     settings={c: n for c, n in zip(columns, names) if c is not None},
   )
-
-
-def find_parquet_files(layout: FileLayout, data_dir: str) -> FileLayout:
-  """Returns the layout of the Parquet files in data_dir, which may be shards.
-
-  A split without files has the name of a file that does not exist.
-  """
-  splits = {}
-  for name, split in layout.splits.items():
-    names = ("dev", "validation") if name == "dev" else (name,)
-    found = parquet.find_split(data_dir, *names)
-    files = [path.removeprefix(data_dir).lstrip("/") for path in found]
-    files = files or [f"{names[-1]}.parquet"]
-    splits[name] = dataclasses.replace(split, files=tuple(files))
-  return dataclasses.replace(layout, splits=splits)
 
 
 def hold_out(rows: Sequence[Row], fraction: float, seed: int) -> list[int]:
@@ -170,12 +155,11 @@ def read_rows(
   texts = (split.text_a, split.text_b, split.guid, only)
   needed = [column for column in texts if column is not None]
   needed += [] if is_test else label
-  rows: list[Row] = []
 
   def convert(line: int, cells: tables.Row) -> Row | None:
     if only is not None and tables.get_cell(cells, only) != value:
       return None
-    end = num_before + line - 1
+    end = line - 1
     if split.guid is not None:
       end = tables.get_cell(cells, split.guid)
     row: Row = {"id": f"{split.prefix}-{end}"}
@@ -192,13 +176,12 @@ def read_rows(
           raise
     return row
 
-  for file in split.files:
-    path, num_before = os.path.join(data_dir, file), len(rows)
-    # A test file may have labels, which its predictions then show.
-    table = tables.Table(
-      path, layout.file_format, needed, layout.settings, optional=label
-    )
-    rows += tables.read(table, convert)
+  path = os.path.join(data_dir, split.file)
+  # A test file may have labels, which its predictions then show.
+  table = tables.Table(
+    path, layout.file_format, needed, layout.settings, optional=label
+  )
+  rows = tables.read(table, convert)
   if not rows:
     wanted = f" with {only} {value!r}" if split.only else ""
     raise ValueError(f"{path} holds no examples{wanted}.")

@@ -47,10 +47,8 @@ def file_layout(
     labels = processors.get_labels(processors.load_processor(config.processor))
     name = config.task_name or config.processor.rpartition(":")[2]
     return FileLayout(name, labels, (), {})
-  data_dir = config.data_dir or ""
   if config.file_format is None:
-    assert config.task_name is not None
-    return glue.get_task(config.task_name, config.xnli_language)
+    return glue.get_task(str(config.task_name), config.xnli_language)
   default = saved.problem_type if saved else run_info.CLASSIFICATION
   layout = layouts.own_files(
     config.file_format,
@@ -63,11 +61,9 @@ def file_layout(
     layout = dataclasses.replace(layout, name=saved.task_name)
   if config.data_file:
     rows = dataclasses.replace(
-      layout.splits["train"], files=(config.data_file,), prefix="row"
+      layout.splits["train"], file=config.data_file, prefix="row"
     )
     return dataclasses.replace(layout, splits={"train": rows})
-  if config.file_format == "parquet":
-    return layouts.find_parquet_files(layout, data_dir)
   return layout
 
 
@@ -102,19 +98,14 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   def create(cls, setup: base.Setup[Any]) -> "ClassificationTask":
     """Returns the task of a run, with labels if they are known before."""
     layout = file_layout(setup.config, setup.folder.labels)
-    saved = setup.saved_labels(layout.labels)
-    if saved and saved.problem_type != layout.problem_type:
-      saved = None
-    labels = saved
+    labels = setup.saved_labels(layout.labels)
+    if labels and labels.problem_type != layout.problem_type:
+      labels = None
+    if layout.labels is not None:
+      are_text = labels is None or labels.are_text
+      labels = LabelSpec("", layout.problem_type, layout.labels, are_text)
     if labels:
       labels = dataclasses.replace(labels, task_name=layout.name)
-    if layout.labels is not None:
-      labels = LabelSpec(
-        layout.name,
-        layout.problem_type,
-        layout.labels,
-        saved is None or saved.are_text,
-      )
     task = cls.build(setup, labels=labels, layout=layout)
     return task._with_is_pair(layout.is_pair)
 
@@ -155,18 +146,21 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   @property
   def files(self) -> Mapping[str, base.SplitFile]:
     """The file of each split."""
-    config, data_dir = self.config, self.config.data_dir or ""
+    config, names = self.config, ("train", "dev", "test")
     if config.data_file:
       file = base.SplitFile(config.data_file, "data_file")
       no_dev = base.SplitFile(None, "eval_fraction")
       dev = file if config.eval_fraction else no_dev
-      no_test = base.SplitFile(None, "data_dir")
-      return {"train": file, "dev": dev, "test": no_test}
-    folder = base.SplitFile(data_dir, "data_dir")
-    missing = folder if config.processor else base.SplitFile(None, "task_name")
-    found = dict.fromkeys(("train", "dev", "test"), missing)
+      return {
+        "train": file,
+        "dev": dev,
+        "test": base.SplitFile(None, "data_dir"),
+      }
+    if config.processor:
+      return dict.fromkeys(names, base.SplitFile(config.data_dir, "data_dir"))
+    found = dict.fromkeys(names, base.SplitFile(None, "task_name"))
     for name, split in self._layout.splits.items():
-      path = os.path.join(data_dir, split.files[0])
+      path = os.path.join(config.data_dir, split.file)
       found[name] = base.SplitFile(path, "data_dir")
     return found
 
@@ -201,11 +195,10 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   def infer_labels(self, rows: Rows, source: str) -> LabelSpec:
     """Returns the labels of the training rows, sorted."""
     labels, problem_type = layouts.infer_labels(rows), self._layout.problem_type
-    needed = 2 if problem_type == run_info.CLASSIFICATION else 1
-    if len(labels) < needed:
+    if len(labels) < (2 if problem_type == run_info.CLASSIFICATION else 1):
       raise ValueError(
-        f"{source} has {len(labels)} labels ({', '.join(labels)}), but at "
-        f"least {needed} are needed. Is `label_column` right?"
+        f"{source} has too few different labels ({', '.join(labels)}). Is "
+        "`label_column` right?"
       )
     return LabelSpec(self._layout.name, problem_type, labels)
 

@@ -1,6 +1,5 @@
 """Multiple choice, such as SWAG (Devlin et al. 2019, 4.4)."""
 
-import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,20 +13,9 @@ from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks.config import TaskSettings
 from bert_tf.tasks.rows import Answer, Results, Row
-from bert_tf.tasks.swag.config import SwagConfig
 from bert_tf.training import results
 
 _PROBLEM_TYPE = "classification"  # The classes are the choices.
-
-# Zellers et al. 2018. Sentence A is "the given sentence", and sentence B "a
-# possible continuation" (Devlin et al. 2019, 4.4). The endings complete a
-# second sentence, whose beginning therefore belongs to B.
-_SWAG_COLUMNS: dict[str, Any] = {
-  "context_column": "sent1",
-  "question_column": "sent2",
-  "choice_columns": ("ending0", "ending1", "ending2", "ending3"),
-  "label_column": "label",
-}
 
 
 class SwagTask(base.Task[TaskSettings]):
@@ -45,20 +33,17 @@ class SwagTask(base.Task[TaskSettings]):
   @property
   def files(self) -> Mapping[str, base.SplitFile]:
     """The file of each split."""
-    folder, names = self.config.data_dir, {"train": "train", "test": "test"}
-    suffix = self.config.task_name
-    names["dev"] = "val" if suffix == "swag" else "dev"
-    suffix = "csv" if suffix == "swag" else suffix
+    names = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}
     return {
       split: base.SplitFile(
-        os.path.join(folder, f"{name}.{suffix}"), "data_dir"
+        os.path.join(self.config.data_dir, name), "data_dir"
       )
       for split, name in names.items()
     }
 
   def read(self, split: str) -> Sequence[Row]:
     """Reads the rows of a split."""
-    return read_rows(self.files[split].path or "", self.config, split != "test")
+    return read_rows(self.files[split].path or "", split != "test")
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds the index of the right choice."""
@@ -125,75 +110,36 @@ class SwagTask(base.Task[TaskSettings]):
     return {}
 
 
-def read_rows(path: str, config: SwagConfig, has_labels: bool) -> list[Row]:
-  """Reads one file of a task.
+def read_rows(path: str, has_labels: bool) -> list[Row]:
+  """Reads a file with SWAG's columns: sent1, sent2, ending0 and so on, label.
 
-  A row has `id`, its file and line; `context`; `choices`, each with the
-  question before it; and the index of the right one as `label`, if the file has
-  labels.
+  A row has `id`, its file and line; the `context`; the `choices`; and the index
+  of the right one as `label`, if the file has labels. A file may have any
+  number of endings, and sent2 may be empty or missing.
 
   Raises ValueError with file and line for a faulty row, or if there is none.
   """
-  file_format, is_swag = config.task_name, config.task_name == "swag"
-  if is_swag:
-    file_format = "csv"
-    config = dataclasses.replace(config, **_SWAG_COLUMNS)
-  names = (config.question_column, config.context_column, config.label_column)
-  columns: list[Any] = tables.parse_columns(
-    file_format, (*names, *(config.choice_columns or ("",)))
-  )
-  question_column, context_column, label_column, *choice_columns = columns
-  if None in columns[1:]:
-    raise ValueError(
-      "Name the columns of the files: `context_column`, `label_column` and, "
-      "separated by commas, the `choice_columns`, one for each choice."
-    )
-  settings = dict.fromkeys(choice_columns, "choice_columns")
-  settings |= {context_column: "context_column", label_column: "label_column"}
-  needed = [context_column, *choice_columns]
-  if question_column is not None:
-    settings[question_column] = "question_column"
-    needed.append(question_column)
-  if has_labels:
-    needed.append(label_column)
+  prefix = os.path.splitext(os.path.basename(path))[0]
 
-  def convert(line: int, cells: tables.Row) -> Row:
-    texts: Any = cells
-    names = choice_columns
-    if len(names) == 1:
-      texts = tables.get_cell(cells, names[0])
-      if not isinstance(texts, list) or len(texts) < 2:
-        raise BadRowError(
-          f"column {names[0]} must list two texts or more, not {texts!r}"
-        )
-      texts = {f"{names[0]}[{i}]": text for i, text in enumerate(texts)}
-      names = [*texts]
-    choices = [tables.get_text(texts, name, not has_labels) for name in names]
-    question = ""
-    if question_column is not None:
-      question = tables.get_text(cells, question_column, may_be_empty=True)
-    row: Row = {
-      "id": f"{prefix}-{line - 1}",
-      "context": tables.get_text(cells, context_column, not has_labels),
-      "choices": [f"{question} {choice}".strip() for choice in choices],
-    }
+  def convert(line: int, cells: Any) -> Row:
+    # Zellers et al. 2018. Sentence A is "the given sentence", and sentence B "a
+    # possible continuation" (Devlin et al. 2019, 4.4). The endings complete a
+    # second sentence, whose beginning therefore belongs to B.
+    context = tables.get_text(cells, "sent1", may_be_empty=not has_labels)
+    choices: list[str] = []
+    while (ending := f"ending{len(choices)}") in cells:
+      text = tables.get_text(cells, ending, may_be_empty=not has_labels)
+      choices.append(f"{cells.get('sent2', '')} {text}".strip())
+    row: Row = {"id": f"{prefix}-{line - 1}", "context": context}
+    row["choices"] = choices
     if has_labels:
-      label = tables.get_cell(cells, label_column)
-      row["label"] = read_label(label, len(choices))
+      row["label"] = read_label(cells["label"], len(choices))
     return row
 
-  prefix = os.path.splitext(os.path.basename(path))[0]
-  table = tables.Table(path, file_format, needed, {} if is_swag else settings)
-  rows = tables.read(table, convert)
+  needed = ["sent1", "ending0", "ending1"] + ["label"] * has_labels
+  rows = tables.read(tables.Table(path, "csv", needed), convert)
   if not rows:
     raise ValueError(f"{path} holds no examples.")
-  num_choices = len(rows[0]["choices"])
-  for row in rows:
-    if len(row["choices"]) != num_choices:
-      raise ValueError(
-        f"{path}: {row['id']} has {len(row['choices'])} choices, but the first "
-        f"example has {num_choices}."
-      )
   return rows
 
 

@@ -62,6 +62,6 @@ def test_data_have_the_files_that_the_tasks_read():
     needed = {"train.csv", "val.csv", "test.csv"}
     if source.name != "SWAG":
       layout = glue.get_task(source.name, xnli_language="en")
-      needed = {split.files[0] for split in layout.splits.values()}
+      needed = {split.file for split in layout.splits.values()}
     needed.discard("test_matched.tsv")  # Only needed to submit to GLUE.
     assert needed <= {*source.files}, source.name

@@ -299,7 +299,7 @@ def test_an_error_names_file_line_and_value(tmp_path, fault):
   is_own = name in classification_config.FILE_FORMATS
   task = own(name) if is_own else glue.get_task(name)
   content = content if isinstance(content, bytes) else content.encode()
-  (tmp_path / task.splits["train"].files[0]).write_bytes(content)
+  (tmp_path / task.splits["train"].file).write_bytes(content)
   with pytest.raises(ValueError) as error:
     read(tmp_path, task)
   assert str(error.value).startswith(f"{tmp_path}/")

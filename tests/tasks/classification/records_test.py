@@ -209,24 +209,23 @@ def test_a_resumed_run_of_cut_batches_is_the_same_to_the_bit(
   tmp_path, group_by_length
 ):
   changes = {"group_by_length": group_by_length}
-  fine_tuning.run(make(tmp_path, tmp_path / "whole", **changes))
-  (tmp_path / "resumed").mkdir()
-  for path in (tmp_path / "whole").glob("*"):
+  whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+  fine_tuning.run(make(tmp_path, whole, **changes))
+  resumed.mkdir()
+  for path in whole.glob("*"):
     if path.is_file():
-      shutil.copy(path, tmp_path / "resumed" / path.name)
-  state = tmp_path / "resumed" / "checkpoint"
-  state.write_text('model_checkpoint_path: "model.ckpt-11"\n')
+      shutil.copy(path, resumed / path.name)
+  (resumed / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-11"')
   with runs.logged() as log:
-    fine_tuning.run(make(tmp_path, tmp_path / "resumed", **changes))
+    fine_tuning.run(make(tmp_path, resumed, **changes))
   assert "at step 11" in log()
-  uninterrupted, resumed = (
-    checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-33"))
-    for name in ("whole", "resumed")
-  )
-  for name in uninterrupted.shapes:
-    np.testing.assert_array_equal(
-      uninterrupted.get(name), resumed.get(name), name
-    )
+  readers = [
+    checkpoints.CheckpointReader(str(folder / "model.ckpt-33"))
+    for folder in (whole, resumed)
+  ]
+  for name in readers[0].shapes:
+    values = [reader.get(name) for reader in readers]
+    np.testing.assert_array_equal(*values, name)
 
 
 def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):

@@ -2,15 +2,14 @@
 
 import dataclasses
 import json
-import pathlib
 import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.checkpoint import checkpoints, run_folder, run_info
-from bert_tf.files import atomic, lock
+from bert_tf.checkpoint import checkpoints, run_info
+from bert_tf.files import atomic
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import glue, metrics
 from bert_tf.tasks.classification import task as classification
@@ -23,8 +22,6 @@ from tests.support.own_classification import (
   with_own,
   write_tsv,
 )
-
-GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 
 base = own_classification.base
 
@@ -89,30 +86,16 @@ def test_steps_and_warmup_are_the_originals(trained):
 
 def test_a_run_leaves_these_files(trained):
   names = {p.name for p in trained.iterdir() if "ckpt" not in p.name}
+  records = [f"{name}.tf_record" for name in ("train", "eval", "predict")]
   assert {n for n in names if "tfevents" not in n} == {
-    ".eval.tf_record.settings.json",
-    ".predict.tf_record.settings.json",
-    ".run.lock",
-    ".train.tf_record.settings.json",
-    "bert_config.json",
-    "checkpoint",
-    "commands.jsonl",
-    "eval",
-    "eval.tf_record",
-    "eval_predictions.jsonl",
-    "eval_results.txt",
-    "label_map.json",
-    "predict.tf_record",
-    "predictions.jsonl",
-    "run.json",
-    "test_results.tsv",
-    "train.tf_record",
-    "vocab.txt",
+    *records,
+    *(f".{name}.settings.json" for name in records),
+    *("bert_config.json", "label_map.json", "run.json", "vocab.txt"),
+    *("eval_predictions.jsonl", "eval_results.txt", "predictions.jsonl"),
+    *("test_results.tsv", "checkpoint", "commands.jsonl", "eval", ".run.lock"),
   }
-  assert json.loads((trained / "label_map.json").read_text())["labels"] == [
-    "bad",
-    "good",
-  ]
+  label_map = json.loads((trained / "label_map.json").read_text())
+  assert label_map["labels"] == ["bad", "good"]
 
 
 def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
@@ -124,13 +107,8 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
     patch.setattr(classification, "file_layout", lambda *_: layout)
     fine_tuning.run(make(base, output_dir, start, do_eval=True))
   expected = runs.results(output_dir)
-  assert list(expected) == [
-    "eval_accuracy",
-    "eval_loss",
-    "global_step",
-    "loss",
-    "f1",
-  ]
+  names = "eval_accuracy eval_loss global_step loss f1"
+  assert list(expected) == names.split()
   losses = []
   for size in (1, 11):
     fine_tuning.run(
@@ -170,22 +148,13 @@ def test_frozen_layers_do_not_change_and_are_saved_without_slots(
     checkpoints.CheckpointReader(str(tmp_path / "out" / f"model.ckpt-{step}"))
     for step in (0, 5)
   )
-  moved = {
-    name
-    for name in after.shapes
-    if not np.array_equal(before.get(name), after.get(name))
-  }
   frozen = ("bert/embeddings/", "bert/encoder/layer_0/")
   names = [name for name in after.shapes if name.startswith(frozen)]
   assert len(names) == 5 + 16  # Embeddings and one layer; no slots.
-  assert not moved & set(names)
-  for name in (
-    "bert/encoder/layer_1/attention/self/query/kernel",
-    "bert/pooler/dense/kernel",
-    "output_weights",
-    "output_weights/adam_v",
-  ):
-    assert name in moved
+  for name in after.shapes:
+    is_equal = np.array_equal(before.get(name), after.get(name))
+    assert is_equal or name not in names
+    assert not is_equal or "kernel" not in name or name in names
 
 
 @pytest.mark.parametrize(
@@ -206,15 +175,6 @@ def test_an_untrained_model_is_not_used(
     checkpoints.write(path, {name: reader.get(name) for name in names})
   config = make(base, tmp_path / "out", train, **{flag: True})
   runs.assert_refused(fine_tuning.run, config, expected)
-
-
-def test_fewer_examples_than_a_batch_are_repeated(base, tmp_path):
-  config = make(
-    base, tmp_path, {"train_batch_size": 100}, do_train=True, num_train_epochs=7
-  )
-  fine_tuning.run(config)
-  # int(44 / 100 * 7) steps, of 100 / 44 passes each.
-  assert checkpoints.find_latest(str(tmp_path)).endswith("model.ckpt-3")
 
 
 def test_paths_with_a_scheme_are_read(base, trained, tmp_path):
@@ -260,18 +220,6 @@ def test_flags_count_more_than_run_json(base, trained, tmp_path):
   assert now["settings"] == saved["settings"]
 
 
-def test_a_second_training_of_a_folder_is_refused_and_changes_nothing(
-  base, trained
-):
-  files = [path for path in trained.rglob("*") if path.is_file()]
-  before = {path: path.stat().st_mtime_ns for path in files}
-  folder = run_folder.RunFolder(str(trained), "classification")
-  with folder.exclusive(True):
-    with pytest.raises(lock.FolderInUseError, match=str(trained)):
-      fine_tuning.run(make(base, trained, do_train=True, num_train_epochs=20))
-  assert {path: path.stat().st_mtime_ns for path in files} == before
-
-
 def test_evaluations_in_one_folder_keep_their_records_apart(
   base, trained, tmp_path
 ):
@@ -311,32 +259,17 @@ def test_a_folder_that_can_only_be_read_is_evaluated(
 
 
 def test_multilabel_predicts_each_label_separately(base, tmp_path):
-  examples_and_labels = [
-    ("of of", "x"),
-    ("and and", "y"),
-    ("of and", "x|y"),
-    ("the the", ""),
-  ]
-  write_tsv(tmp_path / "train.tsv", examples_and_labels * 10)
-  write_tsv(tmp_path / "dev.tsv", examples_and_labels)
-  write_tsv(
-    tmp_path / "test.tsv", [(text,) for text, _ in examples_and_labels], "text"
-  )
-  fine_tuning.run(
-    make(
-      base,
-      tmp_path / "out",
-      problem_type="multilabel",
-      data_dir=str(tmp_path),
-      do_train=True,
-      do_eval=True,
-      do_predict=True,
-      num_train_epochs=100.0,
-    )
-  )
-  evaluation = runs.results(tmp_path / "out")
+  rows = [("of of", "x"), ("and and", "y"), ("of and", "x|y"), ("the the", "")]
+  write_tsv(tmp_path / "train.tsv", rows * 10)
+  write_tsv(tmp_path / "dev.tsv", rows)
+  write_tsv(tmp_path / "test.tsv", [(text,) for text, _ in rows], "text")
+  parts = dict.fromkeys(("do_train", "do_eval", "do_predict"), True)
+  changes = {"data_dir": str(tmp_path), "num_train_epochs": 100.0, **parts}
+  out, kind = tmp_path / "out", "multilabel"
+  fine_tuning.run(make(base, out, problem_type=kind, **changes))
+  evaluation = runs.results(out)
   assert evaluation["eval_accuracy"] == evaluation["micro_f1"] == 1.0
-  lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
+  lines = (out / "predictions.jsonl").read_text().splitlines()
   labels = [json.loads(line)["label"] for line in lines]
   assert labels == [["x"], ["y"], ["x", "y"], []]
 
@@ -347,26 +280,12 @@ def test_a_regression_learns_numbers(base, tmp_path):
   write_tsv(tmp_path / "dev.tsv", numbers)
   # With a few seeds, such as the default, the dropout masks of so small a model
   # prevent it from learning in these steps.
-  fine_tuning.run(
-    make(
-      base,
-      tmp_path / "out",
-      {"seed": 1},
-      problem_type="regression",
-      data_dir=str(tmp_path),
-      do_train=True,
-      do_eval=True,
-      num_train_epochs=60.0,
-    )
-  )
+  changes = {"data_dir": str(tmp_path), "num_train_epochs": 60.0}
+  changes |= {"problem_type": "regression", "do_train": True, "do_eval": True}
+  fine_tuning.run(make(base, tmp_path / "out", {"seed": 1}, **changes))
   evaluation = runs.results(tmp_path / "out")
-  assert list(evaluation) == [
-    "eval_loss",
-    "global_step",
-    "loss",
-    "pearson",
-    "spearman",
-  ]
+  names = "eval_loss global_step loss pearson spearman"
+  assert list(evaluation) == names.split()
   assert evaluation["eval_loss"] < 0.1
   assert evaluation["pearson"] > 0.9
   assert evaluation["spearman"] == 1.0
@@ -383,13 +302,6 @@ OWN_SPEC = label_spec(own_classification.OWN, ("bad", "good"))
 
 def to_answers(spec, probabilities):
   return [metrics.to_answer(spec, row) for row in np.float32(probabilities)]
-
-
-def compute_metrics(name, labels, probabilities):
-  layout = glue.get_task(name)
-  spec, rows = label_spec(layout), [{"label": label} for label in labels]
-  answers = to_answers(spec, probabilities)
-  return metrics.compute_scores(layout.metrics, spec, rows, answers)
 
 
 def make_task(**fields):
@@ -431,19 +343,36 @@ def test_a_test_file_may_have_labels(tmp_path):
     assert [row.get("label") for row in read] == ["good", known]
 
 
+# 3 true and 2 false positives, 1 false and 2 true negatives.
+LABELS, CHANCES = "11100100", [0.9, 0.8, 0.6, 0.7, 0.9, 0.2, 0.4, 0.3]
+NUMBERS, PREDICTED = [0.0, 1.0, 2.0, 5.0], [0.1, 3.0, 2.0, 2.5]
+
+
 def test_official_metrics_match_a_count_by_hand():
-  # 3 true and 2 false positives, 1 false and 2 true negatives.
-  labels = "11100100"
-  chances = [0.9, 0.8, 0.6, 0.7, 0.9, 0.2, 0.4, 0.3]
-  probabilities = [[1 - p, p] for p in chances]
-  f1 = compute_metrics("mrpc", labels, probabilities)
-  assert f1 == {"f1": pytest.approx(2 * 3 / (2 * 3 + 2 + 1))}
-  cola = compute_metrics("cola", labels, probabilities)
-  assert cola == {
-    "matthews_correlation": pytest.approx(
-      (3 * 2 - 2 * 1) / np.sqrt((3 + 2) * (3 + 1) * (2 + 2) * (2 + 1))
-    )
-  }
+  probabilities = [[1 - p, p] for p in CHANCES]
+  root = np.sqrt((3 + 2) * (3 + 1) * (2 + 2) * (2 + 1))
+  numbers = [[number] for number in PREDICTED]
+  ranks = np.corrcoef([0, 1, 2, 3], [0, 3, 1, 2])[0, 1]
+  for name, labels, outputs, expected in (
+    ("mrpc", LABELS, probabilities, {"f1": 2 * 3 / (2 * 3 + 2 + 1)}),
+    (
+      "cola",
+      LABELS,
+      probabilities,
+      {"matthews_correlation": (3 * 2 - 2 * 1) / root},
+    ),
+    (
+      "sts-b",
+      NUMBERS,
+      numbers,
+      {"pearson": np.corrcoef(NUMBERS, PREDICTED)[0, 1], "spearman": ranks},
+    ),
+  ):
+    layout = glue.get_task(name)
+    spec, rows = label_spec(layout), [{"label": label} for label in labels]
+    answers = to_answers(spec, outputs)
+    scores = metrics.compute_scores(layout.metrics, spec, rows, answers)
+    assert scores == pytest.approx(expected)
 
 
 def test_f1_of_a_single_label_does_not_count_its_absence():
@@ -453,17 +382,6 @@ def test_f1_of_a_single_label_does_not_count_its_absence():
     f1 = metrics.METRICS[name]
     assert f1(labels, predicted) == pytest.approx(2 / 3)
     assert f1(labels, 0 * labels) == 0.0
-
-
-def test_pearson_uses_the_numbers_and_spearman_their_ranks():
-  labels = np.array([0.0, 1.0, 2.0, 5.0])
-  predicted = np.array([0.1, 3.0, 2.0, 2.5])
-  correlations = compute_metrics("sts-b", labels, predicted[:, None])
-  ranks = np.array([0, 1, 2, 3]), np.array([0, 3, 1, 2])
-  assert correlations["pearson"] == pytest.approx(
-    np.corrcoef(labels, predicted)[0, 1]
-  )
-  assert correlations["spearman"] == pytest.approx(np.corrcoef(*ranks)[0, 1])
 
 
 def write_predictions(folder, name, rows, probabilities):
@@ -498,11 +416,7 @@ def test_submitted_scores_stay_between_0_and_5(tmp_path):
   assert (tmp_path / "STS-B.tsv").read_text() == (
     "index\tprediction\n0\t0.000\n1\t2.346\n2\t5.000\n"
   )
-  assert (tmp_path / "test_results.tsv").read_text().split() == [
-    "-0.5",
-    "2.34567",
-    "5.5",
-  ]
+  assert (tmp_path / "test_results.tsv").read_text() == "-0.5\n2.34567\n5.5\n"
 
 
 def with_rows(folder, name, lines):
@@ -517,8 +431,6 @@ def with_config(folder, **changes):
   path.write_text(json.dumps({**CONFIG, **changes}))
   return {"bert_config_file": str(path)}
 
-
-TINY = GOLDEN / "tiny_classifier"
 
 # A function of the data folder that returns changes of a run that trains,
 # evaluates and predicts; and a part of the error.

@@ -14,7 +14,6 @@ from bert_tf.model import heads
 from bert_tf.tasks import base
 from bert_tf.tasks.swag.config import SwagConfig
 from bert_tf.tasks.swag.task import read_rows
-from bert_tf.training.config import FineTuningTrainConfig
 from tests.support import runs, setups, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
@@ -29,29 +28,16 @@ def make_task(tokenizer, length, **settings):
   return setups.make(SwagConfig, tokenizer, length, **settings)
 
 
-def read(folder, name, text, config, has_labels=True):
+def read(folder, name, text, has_labels=True):
   path = folder / name
   path.write_text(text)
-  return read_rows(str(path), config, has_labels)
-
-
-def make_config(file_format, *choices, **settings):
-  return SwagConfig(
-    data_dir="",
-    task_name=file_format,
-    choice_columns=choices,
-    train=FineTuningTrainConfig(output_dir=""),
-    **settings,
-  )
-
-
-SWAG = make_config("swag")
+  return read_rows(str(path), has_labels)
 
 
 def test_the_500_real_rows_of_swag_are_read(unpacked):
   folder = unpacked("swag")
   path = folder / "val_first500.csv"
-  rows = read_rows(str(path), SWAG, True)
+  rows = read_rows(str(path), True)
   with path.open() as reader:
     lines = list(csv.DictReader(reader))
   assert len(rows) == 500
@@ -81,131 +67,65 @@ LABEL_COUNTS = {0: 123, 1: 109, 2: 144, 3: 124}
 def test_a_test_file_of_swag_has_no_labels(tmp_path):
   header = HEADER.removesuffix(",label")
   text = f'{header}\n7,v,1,A b. She,A b.,She,gen,w,"x, y",z,v\n'
-  (row,) = read(tmp_path, "test.csv", text, SWAG, False)
+  (row,) = read(tmp_path, "test.csv", text, False)
   assert (row["id"], row["context"]) == ("test-1", "A b.")
   assert row["choices"] == ["She w", "She x, y", "She z", "She v"]
   assert "label" not in row
 
 
-FILES = {
-  "csv by names": (
-    make_config("csv", "a", "b"),
-    "label,a,context,b\n1,no,how,yes\n",
-  ),
-  "csv by numbers": (
-    make_config("csv", "1", "2", context_column="0", label_column="3"),
-    "how,no,yes,1\n",
-  ),
-  "tsv": (
-    make_config("tsv", "a", "b"),
-    "context\ta\tb\tlabel\nhow\tno\tyes\t1\n",
-  ),
-  "jsonl of a key a choice": (
-    make_config("jsonl", "a", "b"),
-    '{"context": "how", "a": "no", "b": "yes", "label": 1}\n',
-  ),
-  "jsonl of a list": (
-    make_config("jsonl", "ends"),
-    '{"context": "how", "ends": ["no", "yes"], "label": "1"}\n\n',
-  ),
-}
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_own_files_are_read_by_their_columns(tmp_path, kind):
-  task, text = FILES[kind]
-  (row,) = read(tmp_path, "f", text, task)
-  assert (row["context"], row["label"]) == ("how", 1)
-  assert row["choices"] == ["no", "yes"]
-
-
-def test_a_question_begins_every_choice_and_may_be_empty(tmp_path):
-  task = make_config("tsv", "a", "b", question_column="q")
-  text = "context\tq\ta\tb\tlabel\nhow\twhy ?\tno\tyes\t1\nhow\t\tno\tyes\t0\n"
-  with_question, without_question = read(tmp_path, "f", text, task)
-  assert with_question["choices"] == ["why ? no", "why ? yes"]
-  assert without_question["choices"] == ["no", "yes"]
-
-
 @pytest.mark.parametrize(
-  ("value", "label"),
-  [("0", 0), (2, 2), *((x, None) for x in ("A", "", "3", -1, True, 1.0))],
+  ("text", "choices"),
+  [
+    ("label,ending0,sent1,ending1\n1,no,how,yes\n", ["no", "yes"]),
+    (
+      "sent1,sent2,ending0,ending1,ending2,label\nhow,why ?,a,b,c,1\n",
+      ["why ? a", "why ? b", "why ? c"],
+    ),
+    ("sent1,sent2,ending0,ending1,label\nhow,,a,b,1\n", ["a", "b"]),
+  ],
 )
-def test_labels_are_numbers_of_choices_from_0(tmp_path, value, label):
-  config = make_config("jsonl", "ends")
-  row = json.dumps({"context": "how", "ends": ["a", "b", "c"], "label": value})
-  if label is not None:
-    (found,) = read(tmp_path, "train.jsonl", row, config)
-    assert found["label"] == label
-  else:
-    expected = f"{tmp_path}/train.jsonl:1: label {value!r} is none of 0, 1, 2"
-    with pytest.raises(ValueError, match=expected):
-      read(tmp_path, "train.jsonl", row, config)
+def test_any_number_of_endings_may_follow_a_second_text(
+  tmp_path, text, choices
+):
+  (row,) = read(tmp_path, "f.csv", text)
+  assert (row["context"], row["choices"], row["label"]) == ("how", choices, 1)
 
 
 GOOD_ROW = "0,,,A b. She,A b.,She,gold,w,x,y,z,3\n"
 BAD_FILES = {
   "a choice too few": (
-    SWAG,
     f"{HEADER}\n{GOOD_ROW}0,,,A b. She,A b.,She,gold,w,x,y,3\n",
     "f:3: 11 columns instead of 12: 0 |  |  | A b. She | A b.",
   ),
   "no column of the label": (
-    SWAG,
     f"{HEADER.removesuffix(',label')}\n",
     "f has no column 'label'. Its columns: , video-id",
   ),
-  "no row": (SWAG, f"{HEADER}\n", "f holds no example"),
-  "another number of choices": (
-    make_config("jsonl", "ends"),
-    '{"context": "c", "ends": ["a", "b", "c"], "label": 0}\n'
-    '{"context": "c", "ends": ["a", "b"], "label": 0}\n',
-    "f: f-1 has 2 choices, but the first example has 3",
+  "a single choice": (
+    "sent1,ending0,label\nhow,a,0\n",
+    "f has no column 'ending1'",
   ),
-  "a list of one": (
-    make_config("jsonl", "ends"),
-    '{"context": "c", "ends": ["a"], "label": 0}\n',
-    "f:1: column ends must list two texts or more, not ['a']",
+  "no row": (f"{HEADER}\n", "f holds no example"),
+  "an empty choice": (
+    "sent1,ending0,ending1,label\nhow,a,,0\n",
+    "f:2: the text is empty (column 'ending1')",
   ),
-  "an empty choice in a list": (
-    make_config("jsonl", "ends"),
-    '{"context": "c", "ends": ["a", ""], "label": 0}\n',
-    "f:1: the text is empty (column 'ends[1]')",
-  ),
-  "a number as question": (
-    make_config("jsonl", "ends", question_column="q"),
-    '{"context": "c", "q": 5, "ends": ["a", "b"], "label": 0}\n',
-    "f:1: 5 is not a text (column 'q')",
-  ),
+  **{
+    f"the label {label}": (
+      f"sent1,ending0,ending1,label\nhow,a,b,{label}\n",
+      f"f:2: label '{label}' is none of 0, 1",
+    )
+    for label in ("A", "", "2", "-1", "1.0")
+  },
 }
 
 
 @pytest.mark.parametrize("fault", BAD_FILES)
 def test_an_error_in_a_file_is_named_with_its_line(tmp_path, fault):
-  task, text, expected = BAD_FILES[fault]
+  text, expected = BAD_FILES[fault]
   with pytest.raises(ValueError) as error:
-    read(tmp_path, "f", text, task)
+    read(tmp_path, "f", text)
   assert f"{tmp_path}/{expected}" in str(error.value)
-
-
-NAMES = "Name the columns of the files"
-
-
-@pytest.mark.parametrize(
-  ("file_format", "choices", "columns", "expected"),
-  [
-    ("csv", ("a", "b"), {"context_column": ""}, NAMES),
-    ("csv", ("a", "b"), {"label_column": ""}, NAMES),
-    ("csv", ("a", ""), {}, NAMES),
-    ("jsonl", (), {}, NAMES),
-    ("jsonl", ("1", "2"), {}, "names or"),
-    ("csv", ("1", "2"), {}, "names or"),
-  ],
-)
-def test_invalid_columns_are_refused(file_format, choices, columns, expected):
-  config = make_config(file_format, *choices, **columns)
-  with pytest.raises(ValueError, match=expected):
-    read_rows("none", config, True)
 
 
 @pytest.fixture(scope="module")
@@ -257,23 +177,6 @@ def test_each_pair_is_truncated_separately_from_its_longer_text(
       read_ids("[CLS] the of and [SEP] to is [SEP]"),
     ],
   )
-
-
-ROW = {"context": "the of", "choices": ["and in", "and to"], "label": 1}
-
-
-@pytest.mark.parametrize(
-  "change",
-  [{"label": 0}, {"context": "the"}, {"choices": ["and in", "and is"]}],
-)
-def test_a_change_of_the_example_rewrites_the_records(
-  tokenizer, tmp_path, change
-):
-  task = make_task(tokenizer, 12)
-  for row, is_reused in ((ROW, False), (ROW, True), ({**ROW, **change}, False)):
-    with runs.logged() as log:
-      setups.encode(task, [row], tmp_path)
-    assert ("records of an earlier run" in log()) == is_reused
 
 
 def encode_lengths(folder, tokenizer, lengths):
@@ -363,19 +266,16 @@ def test_a_score_is_the_product_of_the_vector_and_the_pooled_output(
 
 
 def test_predictions_hold_the_chosen_text_and_its_number(tokenizer, tmp_path):
-  columns = {"choice_columns": ("ends",), "question_column": "q"}
-  task = make_task(
-    tokenizer, 16, task_name="jsonl", data_dir=str(tmp_path), **columns
-  )
-  cells = {"context": "é", "q": "q", "ends": ["one", "two"]}
-  (tmp_path / "test.jsonl").write_text(json.dumps(cells))
+  task = make_task(tokenizer, 16, data_dir=str(tmp_path))
+  text = "sent1,sent2,ending0,ending1\né,q,one,two\n"
+  (tmp_path / "test.csv").write_text(text)
   (row,) = task.read("test")
   outputs = base.split_outputs(np.float32([[0, 80]]))
   answers = list(base.answer_rows(task, [row], outputs))
   assert [answer["choice"] for answer in answers] == [1]
   task.write_predictions(str(tmp_path), [row], answers)
   (line,) = (tmp_path / "predictions.jsonl").read_text().splitlines()
-  first = '{"id": "test-0", "text": "é", "text_b": "q two", "label": 1, '
+  first = '{"id": "test-1", "text": "é", "text_b": "q two", "label": 1, '
   assert line.startswith(f'{first}"probabilities": [')
   probabilities = json.loads(line)["probabilities"]
   assert probabilities == pytest.approx([0, 1])
