@@ -93,21 +93,9 @@ def test_a_failed_run_ranks_last_and_is_tried_again(command, run):
   assert len(command.words) == 3
 
 
-def test_an_unknown_metric_is_named(command, run):
-  with pytest.raises(
-    SystemExit, match="no result accuracy, only f1, eval_loss"
-  ):
-    run("--metric=accuracy")
-
-
 def test_a_command_runs_in_its_own_process(tmp_path):
   log = tmp_path / "log.txt"
   with open(log, "w") as output:
     assert sweep.run_module("json.tool", ["--help"], output) == 0
     assert sweep.run_module("json.tool", [str(tmp_path)], output) > 0
   assert "usage" in log.read_text()
-
-
-def test_a_single_value_has_no_spread():
-  assert math.isnan(sweep.mean_and_spread([1.0])[1])
-  assert math.isnan(sweep.mean_and_spread([1.0, math.inf])[1])

@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 
@@ -226,62 +225,38 @@ def flag(container, name):
   return value
 
 
-def test_probes_request_paths_of_the_server():
-  _, container, _ = serving()
-  server = (ROOT / "bert_tf" / "server" / "application.py").read_text()
-  for probe, path in (("readiness", "/readyz"), ("liveness", "/healthz")):
-    assert container[f"{probe}Probe"]["httpGet"]["path"] == path
-    assert f'"{path}"' in server
-
-
-def test_the_pod_monitor_scrapes_the_port_of_the_server():
-  deployment, container, _ = serving()
-  [monitor] = load_all("kubernetes/pod_monitor.yaml")
-  labels = deployment["spec"]["template"]["metadata"]["labels"]
-  assert monitor["spec"]["selector"]["matchLabels"] == labels
-  [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+def test_the_server_is_found_and_watched_under_its_names():
+  deployment, container, service = serving()
+  spec = deployment["spec"]["template"]
+  labels = spec["metadata"]["labels"]
   [port] = container["ports"]
-  assert endpoint["port"] == port["name"]
-
-
-def test_the_ingress_leads_to_the_service_under_an_allowed_host():
-  _, container, service = serving()
-  ingress, _ = load_all("kubernetes/ingress.yaml")
-  [rule] = ingress["spec"]["rules"]
-  [tls] = ingress["spec"]["tls"]
-  assert tls["hosts"] == [rule["host"]]
-  assert rule["host"] in flag(container, "allowed_hosts").split(",")
-  [port] = service["spec"]["ports"]
-  for path in rule["http"]["paths"]:
-    backend = path["backend"]["service"]
-    assert backend["name"] == service["metadata"]["name"]
-    assert backend["port"]["number"] == port["port"]
-
-
-def test_every_name_of_the_service_is_an_allowed_host():
-  _, container, service = serving()
   name = service["metadata"]["name"]
-  domains = ("", ".default", ".default.svc", ".default.svc.cluster.local")
-  allowed = flag(container, "allowed_hosts").split(",")
-  assert {name + domain for domain in domains} <= set(allowed)
-
-
-def test_the_network_policy_is_for_the_port_of_the_server():
-  deployment, container, _ = serving()
-  _, policy = load_all("kubernetes/ingress.yaml")
-  labels = deployment["spec"]["template"]["metadata"]["labels"]
+  [monitor] = load_all("kubernetes/pod_monitor.yaml")
+  ingress, policy = load_all("kubernetes/ingress.yaml")
+  [scaled] = load_all("kubernetes/autoscaling.yaml")
+  [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+  assert endpoint["port"] == port["name"]
+  assert monitor["spec"]["selector"]["matchLabels"] == labels
   assert policy["spec"]["podSelector"]["matchLabels"] == labels
   [rule] = policy["spec"]["ingress"]
-  [port] = container["ports"]
   assert rule["ports"] == [{"port": port["containerPort"]}]
+  target = scaled["spec"]["scaleTargetRef"]["name"]
+  assert target == deployment["metadata"]["name"]
+  # Requests come by the names of the service and the host of the ingress.
+  [rule] = ingress["spec"]["rules"]
+  for path in rule["http"]["paths"]:
+    assert path["backend"]["service"]["name"] == name
+  domains = ("", ".default", ".default.svc", ".default.svc.cluster.local")
+  hosts = {name + domain for domain in domains} | {rule["host"]}
+  assert hosts <= set(flag(container, "allowed_hosts").split(","))
 
 
-def test_autoscaling_is_of_the_deployment():
-  deployment, _, _ = serving()
-  [scaled] = load_all("kubernetes/autoscaling.yaml")
-  spec = scaled["spec"]
-  assert spec["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
-  assert spec["minReplicaCount"] == deployment["spec"]["replicas"]
+def test_a_stopping_pod_has_time_to_answer():
+  deployment, container, _ = serving()
+  spec = deployment["spec"]["template"]["spec"]
+  [_, pause] = container["lifecycle"]["preStop"]["exec"]["command"]
+  needed = int(pause) + server_config.ServerConfig().stop_timeout_s
+  assert spec["terminationGracePeriodSeconds"] > needed
 
 
 METRIC = re.compile(r"\bbert_tf_(?!beam)[a-z_]+(?=[`{\[])|\bprocess_[a-z_]+")
@@ -304,36 +279,6 @@ def test_the_server_has_the_metrics(name):
   assert named and named <= known
 
 
-def test_a_stopping_pod_has_time_to_answer():
-  deployment, container, _ = serving()
-  spec = deployment["spec"]["template"]["spec"]
-  [_, pause] = container["lifecycle"]["preStop"]["exec"]["command"]
-  needed = int(pause) + server_config.ServerConfig().stop_timeout_s
-  assert spec["terminationGracePeriodSeconds"] > needed
-
-
-def test_models_are_copied_to_the_volume_that_the_server_mounts():
-  [claim, pod] = load_all("kubernetes/models.yaml")
-  deployment, container, _ = serving()
-  for spec in (pod["spec"], deployment["spec"]["template"]["spec"]):
-    volume = spec["volumes"][0]
-    name = volume["persistentVolumeClaim"]["claimName"]
-    assert name == claim["metadata"]["name"]
-    mount = spec["containers"][0]["volumeMounts"][0]
-    assert mount["name"] == volume["name"]
-    assert mount["mountPath"] == "/models"
-
-
-def test_the_page_and_the_manifest_copy_the_model_that_is_served():
-  text = (DEPLOY / "kubernetes" / "models.yaml").read_text()
-  commands = re.findall(r"^#   (.+)$", text, re.MULTILINE)
-  page = (ROOT / "docs" / "deploy.md").read_text()
-  assert "\n".join(commands) in page
-  _, container, _ = serving()
-  [export] = [line for line in commands if line.startswith("bert-tf export")]
-  assert flag(container, "model") == f"/{export.split('--export_dir=')[1]}"
-
-
 def test_the_image_copies_existing_files():
   text = (DEPLOY / "Dockerfile").read_text()
   ignored = (ROOT / ".dockerignore").read_text().splitlines()
@@ -341,12 +286,3 @@ def test_the_image_copies_existing_files():
   for name in " ".join(copied).split():
     assert (ROOT / name).exists(), name
     assert f"!{name}" in ignored, name
-
-
-def test_the_slurm_script_has_the_flags_of_pretraining():
-  text = (DEPLOY / "slurm.sh").read_text().replace("\\\n", " ")
-  [line] = [line for line in text.splitlines() if "bert-tf pretrain" in line]
-  words = shlex.split(line.split("bert-tf")[1])
-  flags = {word[2:].split("=")[0] for word in words if word[:2] == "--"}
-  assert words[0] == "pretrain" and flags
-  assert flags <= docs_pages.flag_names("pretrain")

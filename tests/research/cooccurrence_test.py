@@ -64,22 +64,6 @@ def test_rare_pieces_keep_their_values(values):
   assert not np.any(embeddings[:-1] == values[:-1])
 
 
-def test_equal_seeds_give_equal_embeddings(values):
-  first, same, other = (
-    cooccurrence.embeddings(texts(), values, seed) for seed in (3, 3, 4)
-  )
-  np.testing.assert_array_equal(first, same)
-  assert np.abs(first - other).max() > 0.1
-
-
-def test_a_vocabulary_may_be_smaller_than_the_width():
-  values = np.random.default_rng(1).normal(size=(6, D))
-  rows = [np.random.default_rng(2).integers(6, size=(50, 9))]
-  embeddings = cooccurrence.embeddings(rows, values, seed=3)
-  assert embeddings.shape == (6, D)
-  assert np.isfinite(embeddings).all()
-
-
 def test_words_are_counted_in_their_places_without_padding(monkeypatch):
   texts = []
 

@@ -18,28 +18,18 @@ import runpy
 import select
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NoReturn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Environment variable with the path of the server's socket.
 VARIABLE = "BERT_TF_TEST_FORKS"
-# Maximum size of an answer.
-_MAX_BYTES = 1 << 20
 
 
-def run(
-  path: str,
-  arguments: Sequence[str],
-  cwd: str,
-  environment: Mapping[str, str],
-  files: Sequence[int],
-) -> int:
-  """Runs `python ARGUMENTS` in a fork.
+def run(path, arguments, cwd, environment, files, forwarded=()):
+  """Runs `python ARGUMENTS` in a fork; returns its status as subprocess does.
 
   Args:
     path: the server's socket.
@@ -47,45 +37,29 @@ def run(
     cwd: working directory.
     environment: all environment variables.
     files: descriptors of stdin, stdout and stderr.
-
-  Returns:
-    The exit status, as in subprocess. In the main thread, SIGINT and SIGTERM
-    are passed on to the program.
+    forwarded: signals to this process that the program receives instead.
   """
-  connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-  connection.connect(path)
-  request = json.dumps([list(arguments), cwd, dict(environment)]).encode()
-  with tempfile.TemporaryFile() as stored:
-    stored.write(request)
-    stored.flush()
-    socket.send_fds(connection, [b"run"], [stored.fileno(), *files])
-  with connection, _forward_signals(connection):
-    answer = connection.recv(_MAX_BYTES)
-  if not answer:
-    raise RuntimeError("the server of forks has ended.")
-  return json.loads(answer)
+  with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect(path)
+    socket.send_fds(connection, [b"\n"], files)
+    request = json.dumps([list(arguments), cwd, dict(environment)])
+    connection.sendall(f"{request}\n".encode())
+    with connection.makefile() as answers:
+      program = int(answers.readline())
+      for number in forwarded:
+        signal.signal(number, lambda number, _: os.kill(program, number))
+      return int(answers.readline())
+
+
+def run_here(path, arguments):
+  """Runs `python ARGUMENTS` in a fork; returns the status as in a shell."""
+  signals = (signal.SIGINT, signal.SIGTERM)
+  status = run(path, arguments, os.getcwd(), os.environ, (0, 1, 2), signals)
+  return status if status >= 0 else 128 - status
 
 
 @contextlib.contextmanager
-def _forward_signals(connection: socket.socket) -> Iterator[None]:
-  def pass_on(number: int, frame: object) -> None:
-    connection.send(str(number).encode())
-
-  numbers = (signal.SIGINT, signal.SIGTERM)
-  before = {}
-  with contextlib.suppress(ValueError):  # Not the main thread.
-    before = {number: signal.signal(number, pass_on) for number in numbers}
-  try:
-    yield
-  finally:
-    for number, handler in before.items():
-      signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def server(
-  folder: pathlib.Path, environment: Mapping[str, str] | None = None
-) -> Iterator[str]:
+def server(folder, environment=None):
   """Runs a server; yields the path of its socket.
 
   Args:
@@ -102,7 +76,6 @@ def server(
     stdin=subprocess.DEVNULL,
     stdout=subprocess.PIPE,
   )
-  assert process.stdout
   try:
     process.stdout.readline()  # Waits until the server listens.
     yield path
@@ -112,8 +85,36 @@ def server(
     process.stdout.close()
 
 
-def _serve(path: str) -> NoReturn:
-  """Forks a program for each connection."""
+class _Handler(socketserver.StreamRequestHandler):
+  """Runs a program in a fork, and ends it when its client has ended."""
+
+  def handle(self):
+    _, files, *_ = socket.recv_fds(self.request, 1, 3)
+    arguments, cwd, environment = json.loads(self.rfile.readline())
+    program = os.fork()
+    if not program:
+      self.request.close()
+      _become(arguments, cwd, environment, files)
+    for number in files:
+      os.close(number)
+    with contextlib.suppress(BrokenPipeError):
+      self.wfile.write(f"{program}\n".encode())
+    ended = os.pidfd_open(program)
+    # The client sends nothing more, so its connection is readable at its end.
+    if ended not in select.select([self.request, ended], [], [])[0]:
+      os.kill(program, signal.SIGKILL)
+    _, status = os.waitpid(program, 0)
+    with contextlib.suppress(BrokenPipeError):
+      self.wfile.write(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
+  """Forks a process for each connection."""
+
+  request_queue_size = 64
+
+
+def _serve(path):
   import keras  # noqa: F401
   import sklearn.metrics  # noqa: F401
   import tensorflow
@@ -125,52 +126,12 @@ def _serve(path: str) -> NoReturn:
   # Otherwise, garbage collection in a program would touch and thus copy the
   # memory of all imported objects, which takes 1.3 s.
   gc.freeze()
-  listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-  listener.bind(path)
-  listener.listen(64)
-  # No process waits for the watchers.
-  signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-  print("listening", flush=True)
-  while True:
-    connection, _ = listener.accept()
-    if os.fork():
-      connection.close()
-      continue
-    listener.close()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    stored, *files = socket.recv_fds(connection, 16, 4)[1]
-    program = os.fork()
-    if program:
-      for number in (stored, *files):
-        os.close(number)
-      os._exit(_watch(connection, program))
-    connection.close()
-    with os.fdopen(stored, "rb") as reader:
-      reader.seek(0)
-      arguments, cwd, environment = json.load(reader)
-    _become(arguments, cwd, environment, files)
+  with _Server(path, _Handler) as forking:
+    print("listening", flush=True)
+    forking.serve_forever()
 
 
-def _watch(connection: socket.socket, program: int) -> int:
-  """Forwards signals to a program and returns its status to the client."""
-  ended = os.pidfd_open(program)
-  while ended not in select.select([connection, ended], [], [])[0]:
-    number = connection.recv(16)
-    os.kill(program, int(number) if number else signal.SIGKILL)
-    if not number:  # The client has ended.
-      return 1
-  _, status = os.waitpid(program, 0)
-  with contextlib.suppress(BrokenPipeError):
-    connection.send(str(os.waitstatus_to_exitcode(status)).encode())
-  return 0
-
-
-def _become(
-  arguments: list[str],
-  cwd: str,
-  environment: dict[str, str],
-  files: Sequence[int],
-) -> NoReturn:
+def _become(arguments, cwd, environment, files):
   """Runs a program in this process, and ends the process."""
   os.chdir(cwd)
   os.environ.clear()
@@ -183,6 +144,7 @@ def _become(
     os.close(opened)
   sys.stdin = open(0, closefd=False)
   first, *others = arguments
+  status = 0
   try:
     if first == "-m":
       module, *others = others
@@ -194,29 +156,20 @@ def _become(
       sys.argv = [first, *others]
       runpy.run_path(first, run_name="__main__")
   except SystemExit as error:
-    if error.code is not None and not isinstance(error.code, int):
-      raise  # Python prints the code.
-    _end(error.code or 0)
-  _end(0)
-
-
-def _end(status: int) -> NoReturn:
-  """Ends the process as Python does, but frees no objects.
-
-  Freeing would touch and thus copy the memory of all imported modules, which
-  takes 0.3 s.
-  """
+    status = error.code or 0
+    if not isinstance(status, int):
+      print(status, file=sys.stderr)
+      status = 1
+  except BaseException:  # noqa: BLE001  As Python does at the end of a program.
+    sys.excepthook(*sys.exc_info())
+    status = 1
+  # As Python ends a process, but without freeing objects: that would copy the
+  # memory of all imported modules, which takes 0.3 s.
   threading._shutdown()
   atexit._run_exitfuncs()
   sys.stdout.flush()
   sys.stderr.flush()
   os._exit(status & 0xFF)
-
-
-def run_here(path: str, arguments: Sequence[str]) -> int:
-  """Runs `python ARGUMENTS` in a fork; returns the status as in a shell."""
-  status = run(path, arguments, os.getcwd(), os.environ, (0, 1, 2))
-  return status if status >= 0 else 128 - status
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import time
-import unittest.mock
 
 import numpy as np
 import tensorflow as tf
@@ -36,6 +35,10 @@ CONFIG = {
   "max_position_embeddings": LENGTH,
   "initializer_range": 0.1,
 }
+DROPOUT = {"dropout": 0.1, "gradient_accumulation_steps": 2}
+# What `train` replaces in its process.
+CHOOSE_MODE = compilation.choose_mode
+DESCRIBE_DEVICES = distribution.describe_devices
 
 
 def batches(steps_done, pause=0.0):
@@ -100,23 +103,18 @@ def train(
     **{"num_train_steps": 20, "use_xla": False, **settings},
   )
   runner = pretraining.build_estimator(config, train_config)
-  choose_mode = compilation.choose_mode
   if mode:
-    choose_mode = lambda *_: compilation.Mode(mode)  # noqa: E731
-  describe_devices = distribution.describe_devices
+    compilation.choose_mode = lambda *_: compilation.Mode(mode)
+  else:
+    compilation.choose_mode = CHOOSE_MODE
 
   def describe_devices_late():
     # Called between loading and the first save.
     time.sleep(0.0 if distribution.is_chief() else late)
-    return describe_devices()
+    return DESCRIBE_DEVICES()
 
-  with (
-    unittest.mock.patch.object(compilation, "choose_mode", choose_mode),
-    unittest.mock.patch.object(
-      distribution, "describe_devices", describe_devices_late
-    ),
-  ):
-    runner.train(lambda steps_done: input_fn(steps_done, pause))
+  distribution.describe_devices = describe_devices_late
+  runner.train(lambda steps_done: input_fn(steps_done, pause))
   if runner.was_interrupted or not evaluates:
     return
   runner.load_for_inference()
@@ -166,14 +164,6 @@ def finish(process):
   return log
 
 
-if __name__ == "__main__":
-  logging.set_verbosity(logging.INFO)
-  main(*sys.argv[1:])
-
-
-DROPOUT = {"dropout": 0.1, "gradient_accumulation_steps": 2}
-
-
 def tensors(output_dir):
   """Returns all tensors in the newest checkpoint of a run, by name."""
   reader = checkpoints.CheckpointReader(
@@ -195,3 +185,8 @@ def assert_same_run(output_dir, expected_dir):
   actual, expected = results(output_dir), results(expected_dir)
   for name, value in expected.items():
     np.testing.assert_allclose(actual[name], value, rtol=1e-5, atol=1e-5)
+
+
+if __name__ == "__main__":
+  logging.set_verbosity(logging.INFO)
+  main(*sys.argv[1:])

@@ -1,6 +1,5 @@
 """Statistics of the report, against NumPy, SciPy and the papers."""
 
-import dataclasses
 import math
 
 import pytest
@@ -96,34 +95,3 @@ def test_sizes_correspond_to_the_papers_in_order():
   assert comparison.published_number(labels[-1], "SST-2") == 93.7
   # MNLI has no data, so QNLI stands for it.
   assert comparison.published_number(labels[0], "QNLI") == 77.9
-
-
-def test_steps_are_compared_with_all_steps_and_objectives_with_each_other():
-  (steps,) = experiments.build(("steps",), TINY, TASKS)
-  baselines = {v.label: v.baseline for v in steps.variants}
-  assert baselines["masked LM, 300 steps"] == "masked LM, 2,400 steps"
-  assert baselines["left to right, 300 steps"] == "masked LM, 300 steps"
-
-
-def test_runs_are_counted_once_and_failures_are_named():
-  experiment = build_objectives()
-  rows = make_rows(experiment, "QNLI", VALUES)
-  run = next(iter(experiment.runs([1])))
-  failed = ablation_rows.row(run, 0.0, error="ValueError: no")
-  comparison = comparisons.compare(experiment, SEEDS, [*rows, failed])
-  # 4 pre-trainings and 4 tasks; one model is also fine-tuned with a BiLSTM.
-  assert comparison.num_planned == 3 * (4 + 5 * 4)
-  assert comparison.num_finished == len(rows) == 13
-  assert comparison.errors == {run.name: "ValueError: no"}
-
-
-def test_only_rows_of_the_most_common_task_data_are_used():
-  rows = make_rows(build_objectives(), "QNLI", VALUES)
-  old = [
-    dataclasses.replace(row, data={**row.data, "train": "other"})
-    for row in rows[:3]
-  ]
-  pretraining = ablation_rows.row(runs.Run(pretraining=TINY.base, seed=1), 1.0)
-  for order in ([*old, *rows, pretraining], [pretraining, *rows, *old]):
-    selected = comparisons.select_usual_data(order)
-    assert selected == [row for row in order if row not in old]

@@ -62,18 +62,6 @@ def test_a_finished_run_is_not_executed_again(config):
   assert FakeWorker.executed == []
 
 
-def test_a_row_from_another_machine_finishes_a_run(config, tmp_path):
-  runner.run(config)
-  moved = tmp_path / "rows_of_others"
-  pathlib.Path(config.rows).rename(moved)
-  FakeWorker.executed.clear()
-  elsewhere = config_lib.dataclasses.replace(
-    config, output_dir=str(tmp_path / "elsewhere"), rows_dir=str(moved)
-  )
-  runner.run(elsewhere)
-  assert FakeWorker.executed == []
-
-
 @pytest.fixture
 def third(config):
   """Returns the name of the third of 8 runs."""

@@ -11,26 +11,20 @@ from tests.support import checkout, tiny_models
 pytest.importorskip("aiohttp", reason="pip install aiohttp")
 pytest.importorskip("fastapi", reason="pip install 'bert_tf[serve]'")
 
-from research.benchmarks import open_loop, serving_setup  # noqa: E402
-
-SECONDS = 12
-
-
-def run(folder, *flags):
-  script = checkout.ROOT / "run_scripts" / "benchmark.py"
-  flags = [*flags, "--num_clients=8"]
-  return subprocess.run(
-    [sys.executable, script, "serving", f"--model={folder}", *flags],
-    capture_output=True,
-    text=True,
-    timeout=1200,
-  )
+from research.benchmarks import open_loop  # noqa: E402
 
 
 def test_all_answers_under_load_are_right(tmp_path):
   folder = tiny_models.write_classifier(tmp_path / "model")
   results = tmp_path / "results.jsonl"
-  ended = run(folder, f"--duration={SECONDS}", f"--results_file={results}")
+  script = checkout.ROOT / "run_scripts" / "benchmark.py"
+  flags = ["--num_clients=8", "--duration=6", f"--results_file={results}"]
+  ended = subprocess.run(
+    [sys.executable, script, "serving", f"--model={folder}", *flags],
+    capture_output=True,
+    text=True,
+    timeout=1200,
+  )
   assert ended.returncode == 0, ended.stdout + ended.stderr
   rows = [json.loads(line) for line in results.read_text().splitlines()]
   assert [row["load"] for row in rows] == list(open_loop.LOADS)
@@ -38,29 +32,7 @@ def test_all_answers_under_load_are_right(tmp_path):
     assert row["counts"]["right"] > 0
     for outcome in ("wrong", "failed", "timeout"):
       assert row["counts"][outcome] == 0
-    assert min(row["resident_mb"]) > 50
-    assert min(row["descriptors"]) > 3
   assert sum(row["counts"]["refused"] for row in rows) > 0
-  for load in ("50%", "200%"):
-    assert f"bert_tf {load}" in ended.stdout
-  assert "not a SavedModel" in ended.stdout or "FastAPI" in ended.stdout
-
-
-@pytest.mark.parametrize(
-  ("script", "reason"),
-  [
-    ("import time; time.sleep(3600)", "no address"),
-    ("import time; print('Hi', flush=True); time.sleep(3600)", "no address"),
-    ("import sys; sys.exit('no model')", "no model"),
-  ],
-)
-def test_a_server_without_an_address_is_not_waited_for(
-  script, reason, monkeypatch
-):
-  monkeypatch.setattr(serving_setup, "_MAX_START_S", 3)
-  with pytest.raises(ValueError, match=reason):
-    with serving_setup.serve([sys.executable, "-c", script]):
-      raise AssertionError("the server is not ready")
 
 
 # Stands in for aiohttp's response.
@@ -92,10 +64,3 @@ def test_an_outcome_is_judged_by_status_and_answer(
 ):
   body = json.dumps(answer).encode()
   assert open_loop._judge(Reply(status), body, expected) == outcome
-
-
-def test_an_answer_without_json_or_advice_is_a_failure():
-  assert open_loop._judge(Reply(200), b"<html>", GOOD) == "wrong"
-  assert open_loop._judge(Reply(503), b"", GOOD) == "failed"
-  retry = Reply(503, **{"Retry-After": "1"})
-  assert open_loop._judge(retry, b"", GOOD) == "shed"

@@ -54,17 +54,6 @@ def write_run(folder, losses, width=128):
   return str(folder)
 
 
-def test_a_reference_is_read_as_it_was_written(references):
-  narrow, wide = reference_curves.read_all(references)
-  assert (narrow.name, wide.name) == ("narrow", "wide")
-  assert narrow.seeds == [1, 2, 3]
-  assert narrow.settings["hidden_size"] == 128
-  band = narrow.bands["training", "masked_lm_loss"]
-  assert list(band.steps) == [1, 10, 100]
-  assert list(band.word_pieces) == [100, 1000, 10000]
-  assert (band.low[1], band.mean[1], band.high[1]) == (8, 9, 10)
-
-
 def test_the_nearest_size_is_chosen_by_ratio(references):
   curves = reference_curves.read_all(references)
   assert reference_curves.nearest(curves, 4, 200).name == "narrow"
@@ -96,17 +85,3 @@ def test_different_settings_are_named(references, tmp_path):
   assert "hidden_size: 256 in the run, 128 in the reference" in lines
   assert "no_nsp: True in the run, False in the reference" in lines
   assert not [line for line in lines if line.startswith("vocab_size")]
-
-
-def test_a_file_without_reference_curves_is_named(tmp_path):
-  (tmp_path / "a.csv").write_text("x\ny\nz\n")
-  with pytest.raises(ValueError, match="a.csv"):
-    reference_curves.read_all(str(tmp_path))
-
-
-def test_the_picture_is_drawn(references, tmp_path):
-  run = command.read_run(write_run(tmp_path / "run", {1: 9.0, 100: 5.0}))
-  narrow, _ = reference_curves.read_all(references)
-  path = tmp_path / "compared.svg"
-  reference_curves.draw(str(path), run, narrow, "my run")
-  assert path.stat().st_size > 1000

@@ -81,15 +81,6 @@ def test_mnli_also_evaluates_mismatched_and_predicts_ax():
   assert len(commands("MNLI")) == 2
 
 
-def test_english_xnli_is_evaluated_in_the_other_languages():
-  first, *others = commands("XNLI-en")
-  assert {"--xnli_language=en", "--do_train", "--data_dir=data"} < set(first)
-  assert len(others) == 5
-  assert {"--xnli_language=zh", "--model=out"} < set(others[0])
-  assert "--output_dir=out/zh" in others[0]
-  assert len(commands("XNLI-de")) == 1
-
-
 def test_triviaqa_is_learned_before_squad():
   first, second = commands("SQuAD-1.1-TriviaQA")
   assert {"--num_train_epochs=1", "--model=model", "--seed=7"} < set(first)
@@ -142,19 +133,3 @@ def test_data_are_found_in_the_usual_layouts(name, folder, tmp_path):
   assert data.path(0) == str(tmp_path / folder / task.files[0][0])
   (tmp_path / folder / task.files[0][1]).unlink()
   assert tasks.find_data(task, [other, str(tmp_path)]) is None
-
-
-@pytest.mark.parametrize("task", tasks.TASKS.values(), ids=lambda t: t.name)
-def test_missing_data_are_one_line_with_the_way_to_get_them(task):
-  text = tasks.describe_missing(task.data_set)
-  assert "\n" not in text
-  expected = f"bert-tf download {task.data_set}"
-  if task.data_set == "TriviaQA":
-    expected = "research.reproduction.triviaqa"
-  assert ("licence" if task.command == "ner" else expected) in text
-
-
-@pytest.mark.parametrize("values", [{"model": None}, {"tasks": ("mrcp",)}])
-def test_wrong_settings_are_named(values):
-  with pytest.raises(ValueError, match="`model`|mrcp"):
-    make_config(**values)

@@ -188,35 +188,6 @@ def test_an_interrupted_run_continues_in_its_folder(config, commands):
   assert rows.read(path, report.Row).seconds >= 1000
 
 
-def test_too_long_inputs_end_the_command_before_any_run(config, commands):
-  with pytest.raises(ValueError, match="max_seq_length 600 .* 512"):
-    runner.run(dataclasses.replace(config, max_seq_length=600))
-  assert not commands.executed
-
-
-def test_a_model_is_named_after_its_folder(tmp_path, monkeypatch):
-  folder = tmp_path / "tiny"
-  folder.mkdir()
-  monkeypatch.chdir(folder)
-  for model in (".", "../tiny/", str(folder)):
-    assert runner.name_model(model) == "tiny"
-  released = runner.name_model("UNCASED_L-12_H-768_A-12")
-  assert released == "uncased_L-12_H-768_A-12"
-
-
-def test_a_folder_in_use_ends_the_command(config, commands, monkeypatch):
-  @runner.lock.contextlib.contextmanager
-  def hold(folder):
-    if "runs" in folder:
-      raise runner.lock.FolderInUseError(f"{folder} is in use")
-    yield
-
-  monkeypatch.setattr(runner.lock, "hold", hold)
-  with pytest.raises(OSError, match="is in use"):
-    runner.run(config)
-  assert not rows.read_all(config.rows, report.Row)
-
-
 def test_tasks_without_data_are_left_out_with_a_way_to_get_them(config, caplog):
   data = runner.find_data(config, MODEL.size)
   assert list(data) == ["MRPC", "RTE"]
@@ -226,13 +197,6 @@ def test_tasks_without_data_are_left_out_with_a_way_to_get_them(config, caplog):
   named = dataclasses.replace(config, tasks=("MRPC", "QQP"))
   with pytest.raises(ValueError, match="for QQP; run: bert-tf download QQP$"):
     runner.find_data(named, MODEL.size)
-
-
-def test_the_readmes_squad_is_for_its_sizes(config, tmp_path):
-  for version in ("train", "dev"):
-    (tmp_path / "data" / f"{version}-v1.1.json").write_text("{}")
-  assert "SQuAD-1.1-README" not in runner.find_data(config, MODEL.size)
-  assert "SQuAD-1.1-README" in runner.find_data(config, (12, 768))
 
 
 @pytest.fixture
@@ -246,20 +210,6 @@ def run_code(tmp_path, monkeypatch):
     return runner.run_command(["squad"], str(tmp_path / "log.txt"))
 
   return run
-
-
-@pytest.mark.parametrize(
-  ("code", "error"),
-  [
-    ("print('x: error: no room\\nbye'); exit(3)", "3: x: error: no room"),
-    ("import sys; sys.exit('only this')", "1: only this"),
-  ],
-)
-def test_the_last_error_of_a_command_is_read(code, error, run_code, tmp_path):
-  assert run_code(code) == f"exit status {error}"
-  lines = (tmp_path / "log.txt").read_text().splitlines()
-  assert lines[0] == "$ bert-tf squad"
-  assert run_code("print('fine')") is None
 
 
 _SAVES_AFTER_SIGTERM = """
