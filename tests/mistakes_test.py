@@ -426,7 +426,7 @@ MISTAKES = (
   Mistake(
     "questions are JSON lines",
     lambda w: w.answer(train_file=w.write("rows.json", '{"id": 1}\n' * 2)),
-    "rows.json JSON lines docs/question_answering.md",
+    "rows.json is not JSON",
   ),
   Mistake(
     "questions are a list of contexts",

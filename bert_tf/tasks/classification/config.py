@@ -19,8 +19,8 @@ Settings = TypeVar("Settings", bound="ClassificationSettings")
 # Separates the labels in a multilabel cell.
 LABEL_SEPARATOR = "|"
 
-# Cut the end, as the original does; keep both ends; read the whole text.
-LONG_TEXT_MODES = ("truncate", "head_tail", "windows")
+# Cut the end, as the original does, or read the whole text.
+LONG_TEXT_MODES = ("truncate", "windows")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,9 +30,8 @@ class ClassificationSettings(config.TaskSettings):
   long_text: str | None = settings.data(
     None,
     "How to read single texts with more than max_seq_length word pieces. "
-    "truncate cuts the end. head_tail keeps a quarter from the start and the "
-    "rest from the end. windows reads the whole text in windows that overlap "
-    "by half, and decides by the mean of their logits.",
+    "truncate cuts the end. windows reads the whole text in windows that "
+    "overlap by half, and decides by the mean of their logits.",
     choices=LONG_TEXT_MODES,
     fallback="truncate",
   )

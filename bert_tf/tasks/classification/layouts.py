@@ -241,8 +241,6 @@ def _read_number(value: Any, limits: tuple[float, float]) -> float:
   except ValueError:
     number = math.nan
   low, high = limits
-  if not math.isfinite(number):
-    raise BadRowError(f"label {value!r} is not a finite number")
-  if not low <= number <= high:
-    raise BadRowError(f"label {value!r} is not between {low} and {high}")
+  if not (math.isfinite(number) and low <= number <= high):
+    raise BadRowError(f"label {value!r} is not a number from {low} to {high}")
   return number

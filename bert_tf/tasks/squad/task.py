@@ -75,13 +75,6 @@ class SquadTask(base.Task[SquadSettings]):
     )
     if split == "train":
       return questions
-    num_impossible = sum(bool(row["is_impossible"]) for row in questions)
-    if num_impossible and not self._has_negatives:
-      logging.warning(
-        f"{path}: {num_impossible} of {len(questions)} questions have no "
-        "answer, but the model answers all. Set `version_2_with_negative` for "
-        "data of SQuAD 2.0."
-      )
     needs_answers = config.do_eval or config.train.eval_every_steps > 0
     if needs_answers and metrics.correct_answers(questions) is None:
       raise ValueError(

@@ -262,7 +262,7 @@ FAULTS = {
   "a number out of range": (
     "sts-b",
     "sentence1\tsentence2\tscore\na\tb\t5.2\n",
-    "train.tsv:2: label '5.2' is not between 0.0 and 5.0",
+    "train.tsv:2: label '5.2' is not a number from 0.0 to 5.0",
   ),
   "not UTF-8": ("cola", b"gj04\t1\t\t\xff\n", "train.tsv:1: not UTF-8"),
   "not JSON": ("jsonl", '{"text": \n', "train.jsonl:1: not JSON"),

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -19,14 +18,6 @@ from tests.support import own_classification, runs
 base = own_classification.base
 WORDS = "of and the in a to is was for on".split()
 ROOM = 6
-
-
-def test_head_and_tail_are_128_and_382_of_510():
-  ids = list(range(1000))
-  (window,) = cut_windows(ids, 510, "head_tail")
-  assert window == ids[:128] + ids[-382:]
-  (window,) = cut_windows(ids, 126, "head_tail")
-  assert window == ids[:31] + ids[-95:]  # 126 * 128 / 510 is 31.6.
 
 
 @pytest.mark.parametrize("long_text", classification_config.LONG_TEXT_MODES)
@@ -137,34 +128,6 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
   )
 
 
-def predict(run_on_windows, mode, output_dir):
-  """Probabilities of the trained model with another `long_text`."""
-  folder, config, _, _ = run_on_windows
-  fine_tuning.run(
-    dataclasses.replace(
-      config,
-      long_text=mode,
-      do_train=False,
-      do_eval=False,
-      train=dataclasses.replace(
-        config.train,
-        output_dir=str(output_dir),
-        init_checkpoint=checkpoints.find_latest(str(folder / "out")),
-      ),
-    )
-  )
-  return np.loadtxt(output_dir / "test_results.tsv")
-
-
-def test_head_and_tail_reach_the_model(base, run_on_windows):
-  folder, _, texts, _ = run_on_windows
-  ends = predict(run_on_windows, "head_tail", folder / "ends")
-  start = predict(run_on_windows, "truncate", folder / "start")
-  fits = np.array([len(words) <= ROOM for words in texts])
-  np.testing.assert_allclose(ends[fits], start[fits], rtol=1e-5)
-  assert np.all(np.abs(ends[~fits] - start[~fits]) > 1e-6)
-
-
 def test_pairs_are_refused(base, tmp_path):
   for changes in ({"text_b_column": "b"}, {"task_name": "rte"}):
     config = own_classification.make(
@@ -174,23 +137,19 @@ def test_pairs_are_refused(base, tmp_path):
       fine_tuning.run(config)
 
 
-@pytest.mark.parametrize("mode", ["windows", "head_tail"])
 def test_python_reads_long_texts_as_the_run_and_an_export_warns(
-  run_on_windows, tmp_path, caplog, mode
+  run_on_windows, tmp_path, caplog
 ):
   folder, _, texts, _ = run_on_windows
-  run = tmp_path / "run"
-  expected = predict(run_on_windows, mode, run)
-  model = shutil.copytree(folder / "out", tmp_path / "model")
-  shutil.copy(run / "run.json", model / "run.json")
-  exported = tmp_path / "exported" / "1"
+  model, exported = folder / "out", tmp_path / "exported" / "1"
+  expected = np.loadtxt(model / "test_results.tsv")
   with caplog.at_level("WARNING"):
     export.run(
       export_config.ExportConfig(
         export_dir=str(exported), init_checkpoint=str(model)
       )
     )
-  assert f"long_text={mode}" in caplog.text
+  assert "long_text=windows" in caplog.text
   rows = [" ".join(words) for words in texts]
   for source in (model, exported):
     predictor = bert_tf.Predictor(str(source), max_batch_size=3)

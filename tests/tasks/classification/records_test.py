@@ -96,10 +96,7 @@ OTHER_RECORDS = {
   "a second text": {"data": [{**DATA[0], "text_b": "of"}, *DATA[1:]]},
   "fewer examples": {"data": DATA[:-1]},
   "another length": {"max_seq_length": 31},
-  "what becomes of long texts": {
-    "max_seq_length": 16,
-    "long_text": "head_tail",
-  },
+  "what becomes of long texts": {"max_seq_length": 16, "long_text": "windows"},
   "the order of the labels": {"labels": ("good", "bad")},
   "case": {"tokenizer": CASED},
 }

@@ -175,18 +175,6 @@ def test_answers_missing_in_the_context_are_counted_and_left_out(tmp_path):
   assert "'outside', 'cd' is not in 'b' at 4" in log()
 
 
-def test_an_empty_question_or_context_is_used(tokenizer, tmp_path):
-  path = squad_file(
-    tmp_path / "x.json",
-    ("a", [question("q", text=" ")]),
-    (" ", [question("r")]),
-  )
-  examples = squad_data.read_squad_examples(path, is_training=False)
-  config = window_settings(20, 5, 5)
-  groups = squad_features.make_windows(examples, tokenizer, config)
-  assert [len(windows) for _, windows in groups] == [1, 0]
-
-
 def test_contexts_without_words_are_answered_without_a_record(
   tokenizer, tmp_path
 ):
@@ -198,14 +186,6 @@ def test_contexts_without_words_are_answered_without_a_record(
   assert list(data.evaluation(2)) == []
   [answer] = base.answer_rows(task, rows, [])
   assert answer["answer"] is None
-
-
-def test_chinese_without_blanks_finds_the_answer(tmp_path):
-  text = "大阪在日本"
-  answer = question(answer="日本", start=3)
-  path = squad_file(tmp_path / "x.json", (text, [answer]))
-  [example] = squad_data.read_squad_examples(path, is_training=True)
-  assert (example["start_position"], example["end_position"]) == (0, 0)
 
 
 # Fields of a question (None: left out) or a file, and a part of the error.

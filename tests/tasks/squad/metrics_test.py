@@ -1,6 +1,5 @@
 """SQuAD's scores, by hand, by brute force and against published figures."""
 
-import itertools
 import json
 import pathlib
 import random
@@ -142,10 +141,7 @@ def test_the_script_prints_scores_and_thresholds(
   (tmp_path / "p.json").write_text(json.dumps(predictions))
   (tmp_path / "o.json").write_text(json.dumps({"q": -2, "r": 1, "n": 0.5}))
   result = run_script(
-    "squad-evaluate",
-    "p.json",
-    data_file,
-    "--null_odds_file=o.json",
+    *("squad-evaluate", "p.json", data_file, "--null_odds_file=o.json"),
     cwd=tmp_path,
   )
   assert result.returncode == 0, result.stderr
@@ -157,16 +153,10 @@ def test_the_script_prints_scores_and_thresholds(
   assert values["exact_match"] == pytest.approx(100 / 3)
   assert values["best_exact"] == pytest.approx(200 / 3)
   assert values["best_exact_thresh"] == -2
-  assert set(values) == {
-    *("exact_match", "f1", "total"),
-    *(
-      f"{kind}_{name}"
-      for kind, name in itertools.product(
-        ("HasAns", "NoAns"), ("exact", "f1", "total")
-      )
-    ),
-    *("best_exact", "best_exact_thresh", "best_f1", "best_f1_thresh"),
-  }
+  names = "exact_match f1 total best_exact best_exact_thresh best_f1"
+  names += " best_f1_thresh HasAns_exact HasAns_f1 HasAns_total"
+  names += " NoAns_exact NoAns_f1 NoAns_total"
+  assert set(values) == {*names.split()}
 
 
 @pytest.mark.parametrize(
@@ -192,9 +182,7 @@ def test_other_json_files_are_refused(
   assert expected.format(data_file=data_file) in str(error.value)
 
 
-def test_an_ensemble_answers_with_the_highest_mean_probability(
-  data_file, tmp_path, run_script
-):
+def test_an_ensemble_answers_with_the_highest_mean_probability(tmp_path):
   rng = np.random.default_rng(0)
   texts = np.array(["a cat", "cat", "the dog", "mouse"])
   # Each of the runs lacks one text of each question.
@@ -216,13 +204,6 @@ def test_an_ensemble_answers_with_the_highest_mean_probability(
   for run, questions in enumerate(probabilities):
     alone = dict(zip("qrn", texts[questions.argmax(axis=-1)].tolist()))
     assert metrics.read_predictions(str(tmp_path / f"nbest{run}.json")) == alone
-  (tmp_path / "p.json").write_text(json.dumps(expected))
-  files = ",".join(f"nbest{run}.json" for run in range(3))
-  scores = [
-    run_script("squad-evaluate", name, data_file, cwd=tmp_path).stdout
-    for name in (files, "p.json")
-  ]
-  assert scores[0] == scores[1] != ""
 
 
 def test_a_question_without_answers_is_not_scored():
