@@ -209,7 +209,7 @@ LABELS = [
   (["x", "y"], ("x", "y")),
   ([], ()),
   # None: the value is refused. A multi-hot list would be taken for labels.
-  *((value, None) for value in ("1|0|1", "x|y|x", 5)),
+  *((value, None) for value in ("1|0|1", "x|y|x")),
   *((value, None) for value in ([1, 0, 0], ["0", "1", "1"], ["x", "y", "x"])),
   *((value, None) for value in ([True, False, True], [1.0, 0.0, 1.0])),
 ]
