@@ -1,5 +1,6 @@
 """Reads labelled texts from TSV, CSV, JSON-lines and Parquet files as rows."""
 
+import collections
 import dataclasses
 import json
 import math
@@ -8,8 +9,6 @@ import os
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-from absl import logging
 
 from bert_tf.checkpoint.run_info import LabelSpec
 from bert_tf.files import tables
@@ -110,30 +109,23 @@ def hold_out(rows: Sequence[Row], fraction: float, seed: int) -> list[int]:
     Indices into `rows`, ascending: fraction * len(rows), rounded, but at least
     one if there is any that may be held out.
   """
+  texts = [(row["text"], row.get("text_b")) for row in rows]
+  copies = collections.Counter(texts)
   order = list(range(len(rows)))
   random.Random(seed).shuffle(order)
   seen: set[str] = set()
   candidates = []
   for index in order:
     names = set(labels_in(rows[index]["label"]))
-    if names <= seen:
+    if names <= seen and copies[texts[index]] == 1:
       candidates.append(index)
     seen |= names
   # Every n-th of the sorted examples holds out each label in proportion.
   candidates.sort(key=lambda index: rows[index]["label"])
   num = min(len(candidates), max(1, round(fraction * len(rows))))
-  drawn = {
+  return sorted(
     candidates[(2 * i + 1) * len(candidates) // (2 * num)] for i in range(num)
-  }
-  texts = [(row["text"], row.get("text_b")) for row in rows]
-  train = {texts[i] for i in order if i not in drawn}
-  dev = sorted(i for i in drawn if texts[i] not in train)
-  if len(dev) < num:
-    logging.warning(
-      f"{num - len(dev)} of the {num} rows drawn for evaluation repeat texts "
-      "of training rows, so they are trained on instead."
-    )
-  return dev
+  )
 
 
 def read_rows(

@@ -33,23 +33,16 @@ class InputFeatures:
   # First and last position of the answer; 0 if it is not in the window.
   start_position: int
   end_position: int
-  # Whether the question exceeds max_query_length.
-  is_question_cut: bool = False
-
-  @property
-  def model_input(self) -> base.ModelInput:
-    """The window as the model's input; the context is in segment 1."""
-    return base.model_input(self.input_ids, self.doc_offset)
 
 
 def make_windows(
   rows: Iterable[Row],
   tokenizer: tokenization.FullTokenizer,
   settings: SquadSettings,
-) -> Iterator[tuple[Context, list[InputFeatures]]]:
-  """Yields the context and the windows of each row.
+) -> Iterator[base.Inputs]:
+  """Yields the windows of each row; none if the context has no pieces.
 
-  There is no window if the context has no pieces.
+  The `state` is (Context, list of InputFeatures).
   """
   max_seq_length, doc_stride = settings.max_seq_length, settings.doc_stride
   assert max_seq_length and doc_stride
@@ -88,11 +81,14 @@ def make_windows(
           is_max_context=best_windows[first:end] == i,
           start_position=start_position,
           end_position=end_position,
-          is_question_cut=len(question) > len(query),
         )
       )
       unique_id += 1
-    yield context, windows
+    yield base.Inputs(
+      [base.model_input(x.input_ids, x.doc_offset) for x in windows],
+      (context, windows),
+      is_cut=bool(windows) and len(question) > len(query),
+    )
 
 
 def _read_pieces(

@@ -6,17 +6,16 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from bert_tf import modeling, tokenization
 from bert_tf.checkpoint import checkpoints
-from bert_tf.model import heads, losses
+from bert_tf.model import heads
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator
-from tests.support import runs, setups, tiny_models
+from tests.support import runs, setups
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 CONFIG = runs.CONFIG
@@ -130,47 +129,6 @@ def test_records_that_are_damaged_or_without_a_digest_are_rewritten(
   (tmp_path / ".train.tf_record.settings.json").unlink()
   write(tmp_path, tokenizer)
   assert path.read_bytes() == content
-
-
-def padded_and_cut(tmp_path, tokenizer, batch_size):
-  """Yields each batch twice: padded, and cut to its longest example."""
-  for batch in encode(tmp_path, tokenizer).evaluation(batch_size):
-    missing = LENGTH - batch["input_ids"].shape[1]
-    padded = {
-      name: tf.pad(t, [[0, 0], [0, missing]])
-      if name in ("input_ids", "input_mask", "segment_ids")
-      else t
-      for name, t in batch.items()
-    }
-    yield padded, batch
-
-
-def test_cut_batches_have_the_outputs_and_gradients_of_padded_ones(
-  tmp_path, tokenizer
-):
-  config = modeling.BertConfig.from_dict({**CONFIG, "initializer_range": 0.5})
-  model = tiny_models.widen(heads.ClassifierModel(config, 2))
-  widths = set()
-
-  def run(batch):
-    with tf.GradientTape() as tape:
-      logits = model(batch)
-      loss = tf.reduce_sum(
-        losses.per_example_loss(logits, batch["label_ids"], "classification")
-      )
-    gradients = tape.gradient(loss, model.trainable_variables)
-    return logits, [tf.convert_to_tensor(g).numpy() for g in gradients]
-
-  for padded, cut in padded_and_cut(tmp_path, tokenizer, 3):
-    widths.add(cut["input_ids"].shape[1])
-    (expected, gradients), (logits_of_cut, cut_gradients) = (
-      run(padded),
-      run(cut),
-    )
-    np.testing.assert_allclose(logits_of_cut, expected, atol=1e-5)
-    for gradient_of_cut, padded_gradient in zip(cut_gradients, gradients):
-      np.testing.assert_allclose(gradient_of_cut, padded_gradient, atol=1e-5)
-  assert len(widths) > 1
 
 
 def make(folder, output_dir, **changes):

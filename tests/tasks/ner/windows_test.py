@@ -5,7 +5,7 @@ import pytest
 
 from bert_tf import tokenization
 from bert_tf.tasks.ner import config as ner_config
-from bert_tf.tasks.ner import windows as windows_lib
+from bert_tf.tasks.ner.task import make_windows
 from tests.support import runs, setups
 
 VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e f g h i j k ##x ##y -".split()
@@ -26,9 +26,7 @@ def sentences(*texts, document=1):
 def format_windows(tokenizer, text, length, document_context=False):
   """Windows as text, with a star before each labelled word piece."""
   lines = []
-  for windows in windows_lib.make_windows(
-    text, tokenizer, length, document_context
-  ):
+  for windows in make_windows(text, tokenizer, length, document_context):
     for window, positions in zip(windows.sequences, windows.state[1]):
       tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
       for position in positions:
@@ -39,7 +37,7 @@ def format_windows(tokenizer, text, length, document_context=False):
 
 def test_the_first_piece_of_each_word_is_labelled(tokenizer):
   text = sentences("axy b-c d")
-  (windows,) = windows_lib.make_windows(text, tokenizer, 12)
+  (windows,) = make_windows(text, tokenizer, 12)
   (window,) = windows.sequences
   tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
   assert tokens == "[CLS] a ##x ##y b - c d [SEP]".split()
@@ -113,7 +111,7 @@ def test_every_word_is_labelled_once_in_order(
     {"words": list(part), "document": i // 7}
     for i, part in enumerate(np.split(np.array(words), ends))
   ]
-  groups = windows_lib.make_windows(text, tokenizer, length, document_context)
+  groups = make_windows(text, tokenizer, length, document_context)
   for sentence, windows in zip(text, groups, strict=True):
     firsts = []
     for window, positions in zip(

@@ -37,7 +37,7 @@ def make_windows(tokenizer, row, max_seq_length=20, doc_stride=5):
     doc_stride=doc_stride,
     max_query_length=QUESTION_PIECES,
   )
-  return next(make_all_windows([row], tokenizer, config))
+  return next(make_all_windows([row], tokenizer, config)).state
 
 
 def predict_file(folder, tokenizer, name, version, output_dir, config):
@@ -54,7 +54,8 @@ def predict_file(folder, tokenizer, name, version, output_dir, config):
   with np.load(folder / f"logits_{name}.npz") as recorded:
     starts, ends = recorded["start_logits"], recorded["end_logits"]
   row, answers = 0, {}
-  for question, (context, windows) in zip(questions, all_windows):
+  for question, inputs in zip(questions, all_windows):
+    context, windows = inputs.state
     rows = slice(row, row + len(windows))
     row += len(windows)
     answers[question["id"]] = predictor.predict(

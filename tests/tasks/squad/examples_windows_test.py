@@ -100,8 +100,8 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
       ],
       "token_is_max_context": window.is_max_context.astype(int).tolist(),
     }
-    for example_index, (_, windows) in enumerate(groups)
-    for doc_span_index, window in enumerate(windows)
+    for example_index, inputs in enumerate(groups)
+    for doc_span_index, window in enumerate(inputs.state[1])
   ]
   name = f"eval_features_{version}_uncased.jsonl.gz"
   with gzip.open(folder / name, "rt") as reader:
@@ -151,8 +151,8 @@ def test_an_answer_is_labelled_with_its_own_pieces(
   )
   examples = squad_data.read_squad_examples(path, is_training=True)
   config = window_settings(*sizes)
-  [(_, windows)] = squad_features.make_windows(examples, tokenizer, config)
-  labelled = [(w.start_position, w.end_position) for w in windows]
+  [inputs] = squad_features.make_windows(examples, tokenizer, config)
+  labelled = [(w.start_position, w.end_position) for w in inputs.state[1]]
   assert labelled == positions
 
 

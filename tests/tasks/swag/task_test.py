@@ -7,14 +7,12 @@ import pathlib
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from bert_tf import modeling, tokenization
-from bert_tf.model import heads
+from bert_tf import tokenization
 from bert_tf.tasks import base
 from bert_tf.tasks.swag.config import SwagConfig
 from bert_tf.tasks.swag.task import read_rows
-from tests.support import runs, setups, tiny_models
+from tests.support import runs, setups
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 VOCAB = str(GOLDEN / "tiny" / "vocab.txt")
@@ -219,50 +217,6 @@ def test_examples_with_longest_choices_of_similar_length_share_a_batch(
   # A window of 50 batches has 100 examples, more than 6 of the 16.
   widths = [b["input_ids"].shape[-1] for b in batches.take(50)]
   assert len(set(widths)) == 3
-
-
-@pytest.fixture(scope="module")
-def model():
-  config = modeling.BertConfig.from_dict({**CONFIG, "initializer_range": 0.5})
-  return tiny_models.widen(heads.MultipleChoiceModel(config))
-
-
-@pytest.fixture
-def batch():
-  """3 examples of 4 choices of 3 to 9 word pieces."""
-  rng = np.random.default_rng(1)
-  lengths = rng.integers(3, 10, size=(3, 4, 1))
-  mask = (np.arange(9) < lengths).astype(np.int32)
-  return {
-    "input_ids": rng.integers(1, 500, size=mask.shape).astype(np.int32) * mask,
-    "input_mask": mask,
-    "segment_ids": (np.arange(9) > 1).astype(np.int32) * mask,
-    "label_ids": np.array([[2], [0], [3]], np.int32),
-    "is_real_example": np.ones((3, 1), np.int32),
-  }
-
-
-def tensors(batch):
-  return {name: tf.constant(value) for name, value in batch.items()}
-
-
-def test_a_score_is_the_product_of_the_vector_and_the_pooled_output(
-  model, batch
-):
-  scores = model(tensors(batch)).numpy()
-  assert scores.shape == (3, 4)
-  vector = model.choice_weights.numpy()[0]
-  for i in range(3):
-    for j in range(4):
-      # A choice without padding: the score does not depend on other choices.
-      length = batch["input_mask"][i, j].sum()
-      choice = {
-        name: tf.constant(batch[name][i, j, :length][None])
-        for name in ("input_ids", "input_mask", "segment_ids")
-      }
-      pooled = model.bert(choice).pooled_output.numpy()[0]
-      # A float32 forward pass of one layer.
-      assert scores[i, j] == pytest.approx(pooled @ vector, abs=1e-5)
 
 
 def test_predictions_hold_the_chosen_text_and_its_number(tokenizer, tmp_path):
