@@ -91,14 +91,11 @@ def load_processor(processor: str) -> DataProcessor:
 
 def get_labels(processor: DataProcessor) -> tuple[str, ...]:
   """Returns a processor's two or more labels; whole numbers become text."""
-  values = list(processor.get_labels())
-  names = tuple(map(str, values))
-  if not all(isinstance(label, str | int) for label in values) or len(
-    set(names)
-  ) < max(2, len(names)):
+  names = tuple(map(str, processor.get_labels()))
+  if len(set(names)) < max(2, len(names)):
     raise ValueError(
-      f"{type(processor).__qualname__}.get_labels() returns {values!r} instead "
-      "of a list of two or more different strings."
+      f"{type(processor).__qualname__}.get_labels() returns {names!r} instead "
+      "of two or more different labels."
     )
   return names
 

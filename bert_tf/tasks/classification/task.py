@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from absl import logging
 
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
@@ -251,19 +250,14 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   def near_chance(self, rows: Rows, accuracy: float) -> float | None:
     """Returns the most frequent label's fraction, if it explains accuracy.
 
-    It explains accuracies up to two standard errors above it. Warns if that is
-    all of them.
+    It explains accuracies up to two standard errors above it.
     """
     if self._spec.problem_type != run_info.CLASSIFICATION:
       return None
     counts = collections.Counter(row["label"] for row in rows)
-    num = counts.total()
-    chance = max(counts.values()) / num
-    noise = 2 * np.sqrt(chance * (1 - chance) / num)
-    if chance + noise > 1:
-      logging.warning(f"{num} examples are too few to tell this from chance.")
-      return None
-    return chance if accuracy <= chance + noise else None
+    chance = max(counts.values()) / len(rows)
+    limit = chance + 2 * np.sqrt(chance * (1 - chance) / len(rows))
+    return chance if accuracy <= limit <= 1 else None
 
   def write_evaluation(
     self, output_dir: str, rows: Rows, answers: Sequence[Answer]

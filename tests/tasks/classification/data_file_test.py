@@ -134,26 +134,3 @@ def test_pairs_need_a_model_with_two_segments(base, tmp_path):
   )
   with pytest.raises(ValueError, match="segment_ids .*type_vocab_size 1"):
     fine_tuning.run(pairs)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_texts_whose_length_tells_the_label_are_learned(tmp_path, base, seed):
-  """With batches of one length, each had one label, and training failed."""
-  texts = {"good": "of of of the", "bad": "of of the"}
-  folder = tmp_path / "data"
-  folder.mkdir()
-  for name, size in (("train", 240), ("dev", 40)):
-    labels = [("good", "bad")[i % 2] for i in range(size)]
-    rows = [(texts[label], label) for label in labels]
-    own_classification.write_tsv(folder / f"{name}.tsv", rows)
-  config = own_classification.make(
-    base,
-    tmp_path / "out",
-    {"seed": seed, "learning_rate": 3e-3},
-    data_dir=str(folder),
-    do_train=True,
-    do_eval=True,
-    num_train_epochs=2.0,
-  )
-  assert not config.group_by_length
-  assert fine_tuning.run(config)["eval_accuracy"] == 1.0

@@ -6,7 +6,7 @@ import pytest
 from bert_tf import tokenization
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner.task import make_windows
-from tests.support import runs, setups
+from tests.support import setups
 
 VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e f g h i j k ##x ##y -".split()
 LABELS = ("O", "B-P", "I-P")
@@ -142,13 +142,6 @@ def make_task(tokenizer, max_seq_length, labels=LABELS, data_dir=""):
   )
 
 
-def test_the_log_shows_windows_with_their_tags(tokenizer, tmp_path):
-  sentence = {"words": ["axy", "b"], "label": ["B-P", "O"]}
-  with runs.logged() as log:
-    setups.encode(make_task(tokenizer, 10), [sentence], tmp_path)
-  assert "[CLS] a ##x ##y b [SEP] -> ['B-P', 'O']" in log()
-
-
 def test_an_unknown_tag_is_named_with_the_labels(tokenizer, tmp_path):
   (tmp_path / "dev.txt").write_text("a O\n\na O\nb B-X\n")
   with pytest.raises(ValueError, match="dev.txt:4: .*'B-X'.* O, B-P, I-P"):
@@ -184,17 +177,3 @@ def test_records_hold_padded_windows_and_their_labels(tokenizer, tmp_path):
       "label_mask": [0, 1, 0, 0, 0, 0],
     },
   ]
-
-
-def test_batches_are_cut_with_their_labels(tokenizer, tmp_path):
-  rows = [
-    {"words": ["a" + "x" * (n - 4), "a"], "label": ["B-P", "I-P"]}
-    for n in (5, 8, 9, 7)
-  ]
-  data = setups.encode(make_task(tokenizer, 32), rows, tmp_path)
-  batches = list(data.evaluation(2))
-  assert [batch["label_mask"].shape for batch in batches] == [(2, 8), (2, 9)]
-  for batch in batches:
-    assert len({tuple(t.shape) for t in batch.values()}) == 1
-    np.testing.assert_array_equal(np.sum(batch["label_mask"], axis=1), [2, 2])
-    np.testing.assert_array_equal(np.sum(batch["label_ids"], axis=1), [3, 3])

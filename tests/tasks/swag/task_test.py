@@ -177,20 +177,13 @@ def test_each_pair_is_truncated_separately_from_its_longer_text(
   )
 
 
-def encode_lengths(folder, tokenizer, lengths):
-  """Encodes a row for each row of lengths, which are those of its choices."""
+def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
   rows = [
     {"context": "the", "choices": [" ".join(["of"] * (n - 4)) for n in row]}
-    for row in lengths
+    for row in [(5, 8), (7, 5), (5, 9), (6, 6), (7, 7)]
   ]
-  settings = {"train": {"train_batch_size": 2}, "group_by_length": True}
-  task = make_task(tokenizer, 16, **settings)
-  return setups.encode(task, rows, folder, "train")
-
-
-def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
-  lengths = [(5, 8), (7, 5), (5, 9), (6, 6), (7, 7)]
-  data = encode_lengths(tmp_path, tokenizer, lengths)
+  task = make_task(tokenizer, 16)
+  data = setups.encode(task, rows, tmp_path, "train")
   uncut = list(setups.read(tmp_path / "train.tf_record", data.spec))
   cut = list(data.evaluation(2))
   assert [b["input_ids"].shape.as_list() for b in cut] == [
@@ -204,19 +197,6 @@ def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
       full = np.stack([row[name] for row in uncut[2 * i : 2 * i + 2]])
       np.testing.assert_array_equal(part[name], full[..., :width])
       assert not full[..., width:].any()
-
-
-def test_examples_with_longest_choices_of_similar_length_share_a_batch(
-  tokenizer, tmp_path
-):
-  # Sorted by the sum of the lengths, the second kind would stand between the
-  # others and share batches with them.
-  lengths = [(8, 5, 5)] * 5 + [(16, 5, 5)] * 6 + [(11, 11, 11)] * 5
-  data = encode_lengths(tmp_path, tokenizer, lengths)
-  batches = data.training(0)
-  # A window of 50 batches has 100 examples, more than 6 of the 16.
-  widths = [b["input_ids"].shape[-1] for b in batches.take(50)]
-  assert len(set(widths)) == 3
 
 
 def test_predictions_hold_the_chosen_text_and_its_number(tokenizer, tmp_path):
