@@ -1,7 +1,7 @@
 """Settings of classification, without TensorFlow."""
 
 import dataclasses
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 from bert_tf import settings
 from bert_tf.checkpoint import run_info
@@ -11,10 +11,7 @@ from bert_tf.tasks import config
 TASK_NAMES = tuple(
   "CoLA SST-2 MRPC STS-B QQP MNLI MNLI-mm QNLI RTE WNLI AX XNLI".split()
 )
-SINGLE_TEXTS = ("CoLA", "SST-2")  # The others are of pairs.
 FILE_FORMATS = ("tsv", "csv", "jsonl", "parquet")
-
-Settings = TypeVar("Settings", bound="ClassificationSettings")
 
 # Separates the labels in a multilabel cell.
 LABEL_SEPARATOR = "|"
@@ -36,16 +33,6 @@ class ClassificationSettings(config.TaskSettings):
     fallback="truncate",
   )
   is_pair: bool | None = None  # Whether the inputs are pairs of texts.
-
-  def resolved(
-    self: Settings, folder: str, positions: int, labels: Any = None
-  ) -> Settings:
-    """Makes is_pair that of the official task that the labels belong to."""
-    made = super().resolved(folder, positions)
-    if self.is_pair is None and labels:
-      is_pair = labels.task_name in {*TASK_NAMES} - {*SINGLE_TEXTS}
-      made = dataclasses.replace(made, is_pair=is_pair)
-    return made
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -222,6 +222,8 @@ def _read_name(value: Any, layout: FileLayout, labels: LabelSpec | None) -> str:
   name = layout.label_spellings.get(name.strip(), name.strip())
   if not name:
     raise BadRowError("the label is empty")
+  if not tables.is_unicode(name):
+    raise BadRowError(f"label {value!r} has a lone surrogate")
   if labels is not None and name not in labels.labels:
     raise BadRowError(labels.unknown_label(value))
   return name
