@@ -69,7 +69,7 @@ def not_finite(world):
 
 def to(world, target_format, path, target="new/ckpt", **values):
   source = ModelFolder.open(path, **values)
-  convert.convert(source, "original", world.path(target), target_format)
+  convert.convert(source, world.path(target), target_format)
 
 
 def check_pretraining(config):
@@ -431,12 +431,12 @@ MISTAKES = (
   Mistake(
     "questions are a list of contexts",
     lambda w: w.answer(train_file=w.write("cmrc.json", '[{"qas": []}]')),
-    "cmrc.json JSON list docs/question_answering.md",
+    "cmrc.json qas dictionary",
   ),
   Mistake(
     "words and tags are JSON lines",
     lambda w: w.tag(train='{"tokens": ["a"], "tags": ["O"]}\n' * 2),
-    "train.txt JSON lines docs/named_entity_recognition.md",
+    "train.txt:1 not a tag",
   ),
   Mistake(
     "rows of CSV are given as JSON lines",
@@ -569,16 +569,14 @@ MISTAKES = (
   Mistake("vectors replace their texts", replace_texts, "in.txt output_file"),
   Mistake(
     "a text without a mask",
-    lambda w: bert_tf.MaskFiller(
-      init_checkpoint=w.model("pretraining")
-    ).predict("the dog"),
+    lambda w: bert_tf.Predictor(w.model("pretraining")).predict("the dog"),
     "[MASK] the dog",
   ),
   Mistake(
     "a text with masks is longer than the model",
-    lambda w: bert_tf.MaskFiller(
-      init_checkpoint=w.model("pretraining")
-    ).predict("[MASK] " * 600),
+    lambda w: bert_tf.Predictor(w.model("pretraining")).predict(
+      "[MASK] " * 600
+    ),
     "word pieces",
   ),
   Mistake(

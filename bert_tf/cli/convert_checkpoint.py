@@ -6,7 +6,7 @@ bert-tf convert --model=out --to=hf \
 
 import dataclasses
 
-from bert_tf import names, settings
+from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
 
 
@@ -16,7 +16,7 @@ class ConversionConfig:
 
   model: str | None = settings.setting(
     None,
-    "The model to convert: its folder or .weights.h5 file.",
+    "The model to convert.",
     reads="model",
     alternatives=("input_checkpoint",),
   )
@@ -24,24 +24,17 @@ class ConversionConfig:
     None, "The same as --model, or the prefix of a checkpoint."
   )
   output_checkpoint: str = settings.setting(
-    help="The prefix of the checkpoint to write, or with --to=hf a folder, or "
-    "with --to=keras a .weights.h5 file. The model's other files are written "
-    "next to it.",
+    help="The prefix of the checkpoint to write, or with --to=hf a folder. The "
+    "model's other files are written next to it.",
     writes="prefix",
   )
   average_last: int = settings.setting(
     1, "How many of the folder's newest checkpoints to average.", minimum=1
   )
-  source_format: str | None = settings.setting(
-    None,
-    "The format of the input. Default: it is detected.",
-    choices=tuple(names.CHECKPOINT_FORMATS),
-    flag="from",
-  )
   target_format: str = settings.setting(
     "original",
     "The format of the output. original only drops the optimizer's state.",
-    choices=tuple(names.CHECKPOINT_FORMATS),
+    choices=("original", "hf"),
     flag="to",
   )
   bert_config_file: str | None = settings.saved_setting(
@@ -65,7 +58,7 @@ def run() -> None:
   path = config.model or config.input_checkpoint
   if not path or (config.model and config.input_checkpoint):
     raise ValueError("set either --model or --input_checkpoint.")
-  source_format = config.source_format or convert.find_format(path)
+  source_format = convert.find_format(path)
   if source_format == config.target_format == "original":
     config_flags.refuse_given(
       ["bert_config_file", "vocab_file", "do_lower_case"],
@@ -76,7 +69,7 @@ def run() -> None:
     return
   config_flags.refuse_given(
     ["average_last"],
-    f"does not apply to --from={source_format} --to={config.target_format}",
+    f"does not apply to a conversion to --to={config.target_format}",
   )
   source = ModelFolder.open(
     path,
@@ -85,7 +78,7 @@ def run() -> None:
     do_lower_case=config.do_lower_case,
   )
   model = convert.convert(
-    source, source_format, config.output_checkpoint, config.target_format
+    source, config.output_checkpoint, config.target_format
   )
   heads = ", ".join(head.name for head in model.own_heads) or "none"
   print(f"{config.output_checkpoint} from {path}; heads: {heads}")

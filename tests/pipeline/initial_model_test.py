@@ -160,7 +160,7 @@ def test_an_encoder_is_continued_without_next_sentences(tmp_path):
 def test_an_untrained_next_sentence_head_is_not_continued(tmp_path):
   source = ModelFolder.open(str(write_model(tmp_path / "in")))
   model = tmp_path / "model"
-  convert.convert(source, "original", str(model), "hf")
+  convert.convert(source, str(model), "hf")
   assert not choose_model(make_config(tmp_path)).size.no_nsp
   # Hugging Face's BertForMaskedLM lacks the head.
   path = model / "model.safetensors"
