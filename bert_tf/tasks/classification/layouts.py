@@ -62,11 +62,6 @@ class FileLayout:
   # The setting that names a column of the user's own files, by column.
   settings: Mapping[Column, str] = dataclasses.field(default_factory=dict)
 
-  @property
-  def is_pair(self) -> bool:
-    """Whether an example is a pair of texts."""
-    return any(split.text_b is not None for split in self.splits.values())
-
 
 def own_files(
   file_format: str,

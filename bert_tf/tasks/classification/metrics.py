@@ -1,21 +1,16 @@
-"""Metrics and files of predictions of a classifier."""
+"""Metrics of a classifier, and the forms of its labels."""
 
 import functools
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from absl import logging
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from bert_tf.checkpoint.run_info import LabelSpec
-from bert_tf.model import losses
 from bert_tf.tasks import base
-from bert_tf.tasks.classification.layouts import FileLayout
-from bert_tf.tasks.rows import Answer, Row
-from bert_tf.training import results
+from bert_tf.tasks.rows import Answer
 
 
 def _f1(labels: np.ndarray, predicted: np.ndarray, average: str) -> float:
@@ -91,90 +86,3 @@ def label_ids(labels: Sequence[Any], spec: LabelSpec) -> np.ndarray:
     return np.array(rows, np.int64)
   ids = {name: i for i, name in enumerate(spec.labels)}
   return np.array([[0 if x is None else ids[x]] for x in labels], np.int64)
-
-
-def compare(
-  spec: LabelSpec, rows: Sequence[Row], answers: Sequence[Answer]
-) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the true and the predicted labels, as `decide` returns them."""
-  labels = label_ids([row["label"] for row in rows], spec)
-  predicted = decide(to_probabilities(answers), spec.problem_type)
-  return labels.reshape(predicted.shape), predicted
-
-
-def compute_scores(
-  names: Sequence[str],
-  spec: LabelSpec,
-  rows: Sequence[Row],
-  answers: Sequence[Answer],
-) -> dict[str, float]:
-  """Returns the results with these names of METRICS."""
-  pair = compare(spec, rows, answers)
-  return {name: float(METRICS[name](*pair)) for name in names}
-
-
-def means_over_rows(
-  spec: LabelSpec, rows: Sequence[Row], answers: Sequence[Answer]
-) -> dict[str, float]:
-  """Returns `example_loss` and `accuracy` of rows that have several windows.
-
-  The means over records would count a long text several times.
-  """
-  values = to_probabilities(answers)
-  if spec.problem_type != "regression":
-    # Logits with these probabilities, which may have been rounded to 0 or 1.
-    values = np.clip(values, np.finfo(np.float32).tiny, 1 - 2.0**-24)
-    is_multilabel = spec.problem_type == "multilabel"
-    values = np.log(values) - is_multilabel * np.log1p(-values)
-  target = label_ids([row["label"] for row in rows], spec), spec.problem_type
-  means = {
-    "example_loss": losses.per_example_loss(values, *target),
-    "accuracy": losses.per_example_hits(values, *target),
-  }
-  return {
-    name: float(np.sum(each) / len(rows))
-    for name, each in means.items()
-    if each is not None
-  }
-
-
-def describe_predictions(
-  spec: LabelSpec, rows: Sequence[Row], answers: Sequence[Answer]
-) -> list[dict[str, Any]]:
-  """Returns the lines of predictions.jsonl; logs the scores by label."""
-  objects = []
-  for row, answer in zip(rows, answers):
-    value = {name: row.get(name) for name in ("id", "text", "text_b")}
-    value |= {"true_label": row.get("label"), **answer}
-    objects.append({n: v for n, v in value.items() if v not in (None, {})})
-  if 2 <= len(spec.labels) <= 100 and all("true_label" in x for x in objects):
-    report = sklearn_metrics.classification_report(
-      *compare(spec, rows, answers),
-      labels=np.arange(len(spec.labels)),
-      target_names=spec.labels,
-      digits=3,
-      zero_division=0,
-    )
-    report = report.replace("  support", " examples").rstrip()
-    logging.info(f"The scores of each label:\n{report}")
-  return objects
-
-
-def write_predictions(
-  output_dir: str,
-  layout: FileLayout,
-  spec: LabelSpec,
-  rows: Sequence[Row],
-  answers: Sequence[Answer],
-) -> None:
-  """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
-  results.write_probabilities(
-    output_dir, describe_predictions(spec, rows, answers)
-  )
-  if layout.submission:
-    cells = [answer["label"] for answer in answers]
-    if layout.number_range:  # GLUE requires numbers within it.
-      cells = [f"{np.clip(x, *layout.number_range):.3f}" for x in cells]
-    lines = [f"{index}\t{cell}" for index, cell in enumerate(cells)]
-    path = os.path.join(output_dir, layout.submission)
-    results.write_lines(path, ["index\tprediction", *lines])

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
+from sklearn import metrics as sklearn_metrics
 
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
@@ -102,19 +104,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
       labels = LabelSpec("", layout.problem_type, layout.labels, are_text)
     if labels:
       labels = dataclasses.replace(labels, task_name=layout.name)
-    task = cls.build(setup, labels=labels, layout=layout)
-    return task._with_is_pair(layout.is_pair)
-
-  def _with_is_pair(self, is_pair: bool) -> "ClassificationTask":
-    """Returns the task whose rows are pairs, or single texts."""
-    long_text = self.settings.long_text
-    if is_pair and long_text not in (None, "truncate"):
-      raise ValueError(
-        f"long_text {long_text!r} is for single texts, but "
-        f"{self._layout.name} has pairs. Set `long_text=truncate`."
-      )
-    changed = dataclasses.replace(self.settings, is_pair=is_pair)
-    return dataclasses.replace(self, settings=changed)
+    return cls.build(setup, labels=labels, layout=layout)
 
   @property
   def _layout(self) -> FileLayout:
@@ -185,8 +175,15 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   def infer(self, rows: Rows, source: str) -> "ClassificationTask":
     """Returns the task with its labels, and whether its rows are pairs."""
     task = super().infer(rows, source)
+    long_text = self.settings.long_text
     is_pair = bool(self.settings.is_pair) or any("text_b" in r for r in rows)
-    return task._with_is_pair(is_pair)
+    if is_pair and long_text not in (None, "truncate"):
+      raise ValueError(
+        f"long_text {long_text!r} is for single texts, but {source} has pairs. "
+        "Set `long_text=truncate`."
+      )
+    changed = dataclasses.replace(self.settings, is_pair=is_pair)
+    return dataclasses.replace(task, settings=changed)
 
   def infer_labels(self, rows: Rows, source: str) -> LabelSpec:
     """Returns the labels of the training rows, sorted."""
@@ -241,11 +238,42 @@ class ClassificationTask(base.Task[ClassificationSettings]):
 
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns the official metrics and, with windows, means over rows."""
-    names = self._layout.metrics
-    scores = metrics.compute_scores(names, self._spec, rows, answers)
+    pair = self._compare(rows, answers)
+    scores = {
+      name: float(metrics.METRICS[name](*pair)) for name in self._layout.metrics
+    }
     if self.counts_windows:
-      scores |= metrics.means_over_rows(self._spec, rows, answers)
+      scores |= self._row_means(rows, answers)
     return scores
+
+  def _compare(
+    self, rows: Rows, answers: Sequence[Answer]
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the true and the predicted labels, as `metrics.decide`."""
+    labels = metrics.label_ids([row["label"] for row in rows], self._spec)
+    probabilities = metrics.to_probabilities(answers)
+    predicted = metrics.decide(probabilities, self._spec.problem_type)
+    return labels.reshape(predicted.shape), predicted
+
+  def _row_means(self, rows: Rows, answers: Sequence[Answer]) -> Results:
+    """Returns the means over rows; records would count a text several times."""
+    problem_type = self._spec.problem_type
+    values = metrics.to_probabilities(answers)
+    if problem_type != run_info.REGRESSION:
+      # Logits with these probabilities, which may have been rounded to 0 or 1.
+      values = np.clip(values, np.finfo(np.float32).tiny, 1 - 2.0**-24)
+      is_multilabel = problem_type == run_info.MULTILABEL
+      values = np.log(values) - is_multilabel * np.log1p(-values)
+    labels = metrics.label_ids([row["label"] for row in rows], self._spec)
+    means = {
+      "example_loss": losses.per_example_loss(values, labels, problem_type),
+      "accuracy": losses.per_example_hits(values, labels, problem_type),
+    }
+    return {
+      name: float(np.sum(each) / len(rows))
+      for name, each in means.items()
+      if each is not None
+    }
 
   def near_chance(self, rows: Rows, accuracy: float) -> float | None:
     """Returns the most frequent label's fraction, if it explains accuracy.
@@ -263,7 +291,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     self, output_dir: str, rows: Rows, answers: Sequence[Answer]
   ) -> None:
     """Writes eval_predictions.jsonl and logs the scores of each label."""
-    objects = metrics.describe_predictions(self._spec, rows, answers)
+    objects = self._describe(rows, answers)
     path = os.path.join(output_dir, "eval_predictions.jsonl")
     results.write_lines(path, map(json_files.encode, objects))
 
@@ -287,10 +315,38 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     if len(members) > 1:
       means = np.mean(members, axis=0)
       answers = [metrics.to_answer(self._spec, row) for row in means]
-    metrics.write_predictions(
-      output_dir, self._layout, self._spec, rows, answers
-    )
+    results.write_probabilities(output_dir, self._describe(rows, answers))
+    if self._layout.submission:
+      cells = [answer["label"] for answer in answers]
+      # GLUE requires numbers within the limits.
+      if limits := self._layout.number_range:
+        cells = [f"{np.clip(cell, *limits):.3f}" for cell in cells]
+      lines = [f"{index}\t{cell}" for index, cell in enumerate(cells)]
+      path = os.path.join(output_dir, self._layout.submission)
+      results.write_lines(path, ["index\tprediction", *lines])
     return {}
+
+  def _describe(
+    self, rows: Rows, answers: Sequence[Answer]
+  ) -> list[dict[str, Any]]:
+    """Returns the lines of predictions.jsonl; logs the scores by label."""
+    objects = []
+    for row, answer in zip(rows, answers):
+      value = {name: row.get(name) for name in ("id", "text", "text_b")}
+      value |= {"true_label": row.get("label"), **answer}
+      objects.append({n: v for n, v in value.items() if v not in (None, {})})
+    names = self._spec.labels
+    if 2 <= len(names) <= 100 and all("true_label" in x for x in objects):
+      report = sklearn_metrics.classification_report(
+        *self._compare(rows, answers),
+        labels=np.arange(len(names)),
+        target_names=names,
+        digits=3,
+        zero_division=0,
+      )
+      report = report.replace("  support", " examples").rstrip()
+      logging.info(f"The scores of each label:\n{report}")
+    return objects
 
 
 def read_parts(

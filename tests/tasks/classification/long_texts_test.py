@@ -129,12 +129,19 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
 
 
 def test_pairs_are_refused(base, tmp_path):
-  for changes in ({"text_b_column": "b"}, {"task_name": "rte"}):
-    config = own_classification.make(
-      base, tmp_path / "out", long_text="windows", do_eval=True, **changes
-    )
-    with pytest.raises(ValueError, match="'windows' is for single texts, but"):
-      fine_tuning.run(config)
+  own_classification.write_tsv(
+    tmp_path / "train.tsv", [("a", "b", "x"), ("a", "c", "y")], "text\tb\tlabel"
+  )
+  config = own_classification.make(
+    base,
+    tmp_path / "out",
+    data_dir=str(tmp_path),
+    text_b_column="b",
+    long_text="windows",
+    do_train=True,
+  )
+  with pytest.raises(ValueError, match="'windows' is for single texts, but"):
+    fine_tuning.run(config)
 
 
 def test_python_reads_long_texts_as_the_run_and_an_export_warns(

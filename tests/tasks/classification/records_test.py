@@ -13,9 +13,8 @@ from bert_tf.model import heads
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
-from bert_tf.training import config as training_config
 from bert_tf.training import estimator
-from tests.support import runs, setups
+from tests.support import own_classification, runs, setups
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 CONFIG = runs.CONFIG
@@ -133,29 +132,22 @@ def test_records_that_are_damaged_or_without_a_digest_are_rewritten(
 
 def make(folder, output_dir, **changes):
   """Returns the config of a run on the examples, written to a folder."""
-  lines = [f"{row['text'].strip()}\t{row['label']}" for row in DATA]
-  for name in ("train", "dev"):
-    path = folder / f"{name}.tsv"
-    path.write_text("\n".join(["text\tlabel", *lines]))
-  (folder / "config.json").write_text(json.dumps(CONFIG))
+  rows = [(row["text"].strip(), row["label"]) for row in DATA]
+  own_classification.write_tsv(folder / "train.tsv", rows)
+  (folder / "config.json").write_text(json.dumps(runs.CONFIG))
   shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
-  return classification_config.ClassificationConfig(
-    task_name="tsv",
-    data_dir=str(folder),
-    bert_config_file=str(folder / "config.json"),
-    vocab_file=str(folder / "vocab.txt"),
+  train = {
+    "train_batch_size": 4,
+    "learning_rate": 1e-2,
+    "save_checkpoints_steps": 11,
+  }
+  return own_classification.make(
+    folder,
+    output_dir,
+    train,
     max_seq_length=LENGTH,
     num_train_epochs=3.0,
     do_train=True,
-    train=training_config.FineTuningTrainConfig(
-      output_dir=str(output_dir),
-      train_batch_size=4,
-      learning_rate=1e-2,
-      num_train_steps=1,
-      num_warmup_steps=0,
-      save_checkpoints_steps=11,
-      use_xla=False,
-    ),
     **changes,
   )
 

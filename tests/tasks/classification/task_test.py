@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 import shutil
 
 import numpy as np
@@ -280,23 +281,26 @@ def test_a_regression_learns_numbers(base, tmp_path):
   assert evaluation["spearman"] == 1.0
 
 
-def label_spec(layout, labels=None):
-  return run_info.LabelSpec(
-    layout.name, layout.problem_type, labels or layout.labels
-  )
+OWN_SPEC = run_info.LabelSpec("own data", "classification", ("bad", "good"))
 
 
-OWN_SPEC = label_spec(own_classification.OWN, ("bad", "good"))
-
-
-def to_answers(spec, probabilities):
-  return [metrics.to_answer(spec, row) for row in np.float32(probabilities)]
-
-
-def make_task(**fields):
+def make_task(spec=OWN_SPEC, **fields):
+  settings = classification.ClassificationSettings(long_text="truncate")
   return classification.ClassificationTask(
-    tokenizer=None, settings=None, labels=OWN_SPEC, **fields
+    tokenizer=None, settings=settings, labels=spec, **fields
   )
+
+
+def make_official(name):
+  layout = glue.get_task(name)
+  spec = run_info.LabelSpec(layout.name, layout.problem_type, layout.labels)
+  config = make(pathlib.Path(), "")
+  return make_task(spec, layout=layout, config=config)
+
+
+def to_answers(task, probabilities):
+  probabilities = np.float32(probabilities)
+  return [metrics.to_answer(task.labels, row) for row in probabilities]
 
 
 # Two standard errors, 2 * sqrt(p * (1 - p) / 100), lead above 1 for p = 0.98.
@@ -312,13 +316,16 @@ def test_an_accuracy_is_near_chance_up_to_two_standard_errors(
   assert make_task().near_chance(rows, accuracy) == chance
 
 
-def test_the_scores_of_each_label_match_a_count_by_hand():
+def test_the_scores_of_each_label_match_a_count_by_hand(tmp_path):
   labels = ("bad", "bad", "good", "good", "good")
   data = [{"text": "a", "label": label} for label in labels]
-  found = to_answers(OWN_SPEC, [[0.9, 0.1], *[[0.2, 0.8]] * 4])
+  task = make_task()
+  answers = to_answers(task, [[0.9, 0.1], *[[0.2, 0.8]] * 4])
   with runs.logged() as log:
-    lines = metrics.describe_predictions(OWN_SPEC, data, found)
-  assert (lines[1]["true_label"], lines[1]["label"]) == ("bad", "good")
+    task.write_evaluation(str(tmp_path), data, answers)
+  lines = (tmp_path / "eval_predictions.jsonl").read_text().splitlines()
+  line = json.loads(lines[1])
+  assert (line["true_label"], line["label"]) == ("bad", "good")
   for row in ("bad 1.000 0.500 0.667 2", "good 0.750 1.000 0.857 3"):
     assert row in " ".join(log().split())
 
@@ -357,10 +364,8 @@ def test_official_metrics_match_a_count_by_hand():
       {"pearson": np.corrcoef(NUMBERS, PREDICTED)[0, 1], "spearman": ranks},
     ),
   ):
-    layout = glue.get_task(name)
-    spec, rows = label_spec(layout), [{"label": label} for label in labels]
-    answers = to_answers(spec, outputs)
-    scores = metrics.compute_scores(layout.metrics, spec, rows, answers)
+    task, rows = make_official(name), [{"label": label} for label in labels]
+    scores = task.score(rows, to_answers(task, outputs))
     assert scores == pytest.approx(expected)
 
 
@@ -374,10 +379,8 @@ def test_f1_of_a_single_label_does_not_count_its_absence():
 
 
 def write_predictions(folder, name, rows, probabilities):
-  layout = glue.get_task(name)
-  spec = label_spec(layout)
-  answers = to_answers(spec, probabilities)
-  metrics.write_predictions(str(folder), layout, spec, rows, answers)
+  task = make_official(name)
+  task.write_predictions(str(folder), rows, to_answers(task, probabilities))
 
 
 def test_predictions_of_a_pair_have_id_texts_label_and_probabilities(tmp_path):
