@@ -25,9 +25,6 @@ ROOM = 6
 def test_a_text_that_fits_is_unchanged(long_text, length):
   ids = list(range(length))
   assert cut_windows(ids, 510, long_text) == [ids]
-
-
-def test_truncation_keeps_the_start():
   assert cut_windows([1, 2, 3, 4], 3, "truncate") == [[1, 2, 3]]
 
 

@@ -110,11 +110,8 @@ def test_predictions_are_in_the_columns_of_conlleval(tmp_path):
     "-DOCSTART- O O\n\n-DOCSTART- O O\n\n"
     "e O O\nx O O\n\n"
   )
-  assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
-
-
-def test_predictions_without_gold_have_two_columns(tmp_path):
-  path = str(tmp_path / "x.txt")
+  # Without gold tags there are two columns.
   sentences = [sentence("EU", None, document=1)]
   ner_results.write_predictions(path, sentences, [["B-ORG"]])
   assert (tmp_path / "x.txt").read_text() == "-DOCSTART- O\n\nEU B-ORG\n\n"
+  assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]

@@ -44,13 +44,6 @@ def test_the_first_piece_of_each_word_is_labelled(tokenizer):
   assert windows.state == (text[0], [[1, 4, 7]])
 
 
-def test_without_document_context_a_sentence_stands_alone(tokenizer):
-  assert format_windows(tokenizer, sentences("a b", "c"), 10) == [
-    "[CLS] *a *b [SEP]",
-    "[CLS] *c [SEP]",
-  ]
-
-
 def test_document_context_fills_both_sides_in_equal_parts(tokenizer):
   text = sentences("a b c", "d", "e f g h")
   assert format_windows(tokenizer, text, 7, True) == [
@@ -71,6 +64,8 @@ def test_context_ends_with_the_document(tokenizer):
     "[CLS] *c d [SEP]",
     "[CLS] c *d [SEP]",
   ]
+  alone = [f"[CLS] *{word} [SEP]" for word in "abcd"]
+  assert format_windows(tokenizer, text, 10) == alone
 
 
 def test_a_long_sentence_is_labelled_in_halves_of_windows(tokenizer):

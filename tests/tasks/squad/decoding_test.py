@@ -174,17 +174,6 @@ def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
   assert probabilities == pytest.approx([1 / 6] * 6)
 
 
-def test_a_context_without_words_has_no_answer(tokenizer):
-  context, windows = make_windows(tokenizer, make_row(" "))
-  assert windows == []
-  nothing = np.zeros((0, 0), np.float32)
-  for is_v2, text in ((False, "empty"), (True, "")):
-    config = SquadSettings(version_2_with_negative=is_v2)
-    predictor = decoding.AnswerDecoder(tokenizer, config)
-    answer = predictor.predict(context, [], nothing, nothing)["answer"]
-    assert answer is None and decoding.file_text(answer, is_v2) == text
-
-
 def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
   row = make_row(" ".join(WORDS))
   context, windows = make_windows(tokenizer, row, 15, doc_stride=8)

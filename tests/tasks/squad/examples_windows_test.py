@@ -9,8 +9,8 @@ import tensorflow as tf
 from bert_tf import tokenization
 from bert_tf.tasks import base
 from bert_tf.tasks.squad import config as squad_config
+from bert_tf.tasks.squad import decoding, metrics
 from bert_tf.tasks.squad import examples as squad_data
-from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad import windows as squad_features
 from bert_tf.training.config import FineTuningTrainConfig
 from tests.support import runs, setups
@@ -186,6 +186,8 @@ def test_contexts_without_words_are_answered_without_a_record(
   assert list(data.evaluation(2)) == []
   [answer] = base.answer_rows(task, rows, [])
   assert answer["answer"] is None
+  for is_v2, text in ((False, "empty"), (True, "")):
+    assert decoding.file_text(None, is_v2) == text
 
 
 # Fields of a question (None: left out) or a file, and a part of the error.
@@ -273,9 +275,7 @@ def test_impossible_window_sizes_are_refused(sizes, expected):
   assert resolve_windows(384, 317, 64).doc_stride == 317
 
 
-def test_reference_answers_are_v2_if_a_question_is_impossible(
-  tmp_path,
-):
+def test_reference_answers_are_v2_if_a_question_is_impossible(tmp_path):
   def read_answers(*questions, **settings):
     path = squad_file(tmp_path / "x.json", ("a", questions))
     examples = squad_data.read_squad_examples(path, is_training=False)
@@ -289,6 +289,10 @@ def test_reference_answers_are_v2_if_a_question_is_impossible(
     assert answers.is_v2 == is_v2
   null = {"id": "r", "question": "b", "answers": [], "is_impossible": True}
   assert read_answers(question("q"), null).is_v2
+  # A question without the field is not scored, with a warning.
+  with runs.logged() as log:
+    answers = read_answers(question("q"), {"id": "r", "question": "b"})
+  assert answers.texts == {"q": ["a"]} and " r." in log()
   # Test sets: without the field, or with an empty one throughout.
   assert read_answers({"id": "q", "question": "a"}) is None
   assert read_answers({"id": "q", "question": "a", "answers": []}) is None

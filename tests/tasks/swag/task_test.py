@@ -39,7 +39,8 @@ def test_the_500_real_rows_of_swag_are_read(unpacked):
   with path.open() as reader:
     lines = list(csv.DictReader(reader))
   assert len(rows) == 500
-  assert collections.Counter(row["label"] for row in rows) == LABEL_COUNTS
+  counts = collections.Counter(row["label"] for row in rows)
+  assert counts == {0: 123, 1: 109, 2: 144, 3: 124}
   for row, line in zip(rows, lines):
     # startphrase contains the context and the start of the second sentence.
     ending = line[f"ending{line['label']}"]
@@ -56,10 +57,6 @@ def test_the_500_real_rows_of_swag_are_read(unpacked):
     ],
     "label": 2,
   }
-
-
-# Counts of the last characters of the file's lines.
-LABEL_COUNTS = {0: 123, 1: 109, 2: 144, 3: 124}
 
 
 def test_a_test_file_of_swag_has_no_labels(tmp_path):
@@ -89,12 +86,7 @@ def test_any_number_of_endings_may_follow_a_second_text(
   assert (row["context"], row["choices"], row["label"]) == ("how", choices, 1)
 
 
-GOOD_ROW = "0,,,A b. She,A b.,She,gold,w,x,y,z,3\n"
 BAD_FILES = {
-  "a choice too few": (
-    f"{HEADER}\n{GOOD_ROW}0,,,A b. She,A b.,She,gold,w,x,y,3\n",
-    "f:3: 11 columns instead of 12: 0 |  |  | A b. She | A b.",
-  ),
   "no column of the label": (
     f"{HEADER.removesuffix(',label')}\n",
     "f has no column 'label'. Its columns: , video-id",
@@ -113,7 +105,7 @@ BAD_FILES = {
       f"sent1,ending0,ending1,label\nhow,a,b,{label}\n",
       f"f:2: label '{label}' is none of 0, 1",
     )
-    for label in ("A", "", "2", "-1", "1.0")
+    for label in ("A", "", "2")
   },
 }
 
