@@ -120,7 +120,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   config = (tmp_path / "run" / "bert_config.json").read_text()
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "bert_config.json").write_text(f"{config}\n")
-  flags = (f"--average_last={average_last}", "--input_checkpoint=run")
+  flags = (f"--average_last={average_last}", "--model=run")
   command = ("convert", *flags)
   result = run_script(*command, "--output_checkpoint=out/m", cwd=tmp_path)
   assert result.returncode == 0, result.stderr
