@@ -443,13 +443,13 @@ MISTAKES = (
     lambda w: w.classify({"train.jsonl": worlds.TEXTS}, task_name="jsonl"),
     "train.jsonl:1 commas",
   ),
-  Warned(
+  Mistake(
     "words to predict have tags that the model lacks",
     lambda w: (
       w.write("test.txt", "a NNP\n"),
       w.tag(do_eval=False, do_predict=True, num_train_epochs=4.0),
     ),
-    "test.txt:1 'NNP' scored",
+    "test.txt:1 'NNP' tag_column",
   ),
   Warned(
     "a text to predict is empty",

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
@@ -100,14 +99,9 @@ class NerTask(base.Task[NerSettings]):
       if None in labels:
         index = labels.index(None)
         unknown = self._spec.unknown_label(row["label"][index])
-        fault = f"{path}:{row['line'] + index}: {unknown} (`tag_column`)"
-        if split != "test":
-          raise ValueError(f"{fault}.")
-        logging.warning(f"{fault}, so the predictions are not scored.")
-        return [
-          {name: value for name, value in row.items() if name != "label"}
-          for row in rows
-        ]
+        raise ValueError(
+          f"{path}:{row['line'] + index}: {unknown} (`tag_column`)."
+        )
       row["label"] = labels
     return rows
 
