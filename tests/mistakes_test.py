@@ -441,7 +441,7 @@ MISTAKES = (
   Mistake(
     "rows of CSV are given as JSON lines",
     lambda w: w.classify({"train.jsonl": worlds.TEXTS}, task_name="jsonl"),
-    "train.jsonl:1 commas",
+    "train.jsonl:1",
   ),
   Mistake(
     "words to predict have tags that the model lacks",

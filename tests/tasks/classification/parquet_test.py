@@ -47,8 +47,8 @@ def test_labels_may_be_lists_and_numbers(tmp_path):
 @pytest.mark.parametrize(
   ("columns", "expected"),
   [
-    ({"text": ["a", None], "label": [0, 1]}, ", row 2: None is not a text"),
-    ({"text": ["a"], "label": [None]}, ", row 1: label None"),
+    ({"text": ["a", None], "label": [0, 1]}, ":2: None is not a text"),
+    ({"text": ["a"], "label": [None]}, ":1: label None"),
     ({"words": ["a"], "label": [1]}, " has no column 'text' (`text_a_column`)"),
   ],
 )
