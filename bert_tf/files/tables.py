@@ -7,12 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from bert_tf.files import (
-  errors,
-  messages,
-  packages,
-  text_lines,
-)
+from bert_tf.files import errors, messages, packages, text_lines
 
 # A name in the header, or a number from 0 in a file without a header.
 Column = str | int
