@@ -264,7 +264,6 @@ def test_a_result_with_other_outputs_is_not_written(
   ("settings", "words"),
   [
     ({"quantize": "int8"}, "`quantize=int8` needs `runtime=onnx`"),
-    ({"runtime": "onnx", "task": "preprocessing"}, "`text`"),
   ],
 )
 def test_settings_that_do_not_fit_are_named(runs, tmp_path, settings, words):
