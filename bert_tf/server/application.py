@@ -13,6 +13,7 @@ import mimetypes
 import pathlib
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -445,4 +446,6 @@ def run(
         "the server has stopped computing; the log above says why."
       )
 
+  # The event loop shall not wait for 5 ms whenever a thread runs Python.
+  sys.setswitchinterval(5e-4)
   asyncio.run(serve())

@@ -74,11 +74,6 @@ def test_a_text_has_the_pooled_vectors_of_its_tokens(
   assert outputs["num_tokens"].tolist() == lengths
 
 
-def test_texts_are_truncated(token_vectors):
-  assert max(map(len, token_vectors)) > 5
-  assert compute(max_seq_length=5)["num_tokens"].max() == 5
-
-
 def test_an_exported_encoder_knows_its_pooling(tmp_path):
   path = tmp_path / "encoder"
   settings = {"pooling": "max", "normalize": True, "max_seq_length": 16}

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from bert_tf.server import application, batching, limits, metrics, models
+from bert_tf.server import application, limits, metrics, models
 from tests.support import checkout, fake_model, serving_client
 from tests.support.serving_client import ask
 
@@ -149,18 +149,6 @@ def test_a_function_that_fails_when_it_warms_up_is_logged(monkeypatch, caplog):
     wait_for_status(running.url, "/readyz", 200)
     assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 200
   assert "cold" in caplog.text
-
-
-def test_health_fails_after_the_computation_ended(monkeypatch, caplog):
-  with serving_client.running(fake_model.FakeModel()) as running:
-    assert ask(running.url, "/healthz")[0] == 200
-    stage = (batching.Batcher, "_take")
-    inject(monkeypatch, stage, raising(ValueError("lost the queue")), text="")
-    assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 503
-    assert ask(running.url, "/healthz")[0] == 500
-    assert ask(running.url, "/readyz")[0] == 503
-    assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 503
-  assert "lost the queue" in caplog.text
 
 
 # The first request stalls, and the second ends the batching task.
