@@ -62,10 +62,6 @@ class _NameConvertor(convertors.StringConvertor):
 convertors.register_url_convertor("model", _NameConvertor())
 
 
-class ServingEndedError(Exception):
-  """A fault, which is in the log, has ended the computation of batches."""
-
-
 class _Uvicorn(uvicorn.Server):
   @contextlib.contextmanager
   def capture_signals(self) -> Iterator[None]:
@@ -94,7 +90,7 @@ class _Protocol(httptools_impl.HttpToolsProtocol):
 
 
 class Server:
-  """Serves models in the running event loop; `ended` is set by a fault."""
+  """Serves models in the running event loop."""
 
   def __init__(
     self, predictors: Mapping[str, Predictor], config: ServerConfig
@@ -107,7 +103,6 @@ class Server:
     self._is_warm = False
     self._metrics = metrics.Metrics(lambda: self._batcher.queue)
     self._batcher = batching.Batcher(config, self._metrics.batch)
-    self.ended = self._batcher.ended
     self._texts = batching.Worker("text", config.max_stall_s)
     self._workers = (*self._batcher.workers, self._texts)
     application: Any = limits.Middleware(
@@ -217,9 +212,7 @@ class Server:
     )
 
   async def get_health(self) -> responses.Response:
-    """Answers 200 unless the computation has stalled or ended."""
-    if self.ended.is_set():
-      raise HttpError(500, "computing has ended, and the log tells why.")
+    """Answers 200 unless the computation has stalled."""
     for worker in self._workers:
       worker.check()
     first = next(iter(self._models.values()))
@@ -229,7 +222,7 @@ class Server:
 
   async def get_ready(self) -> responses.Response:
     """Answers 200 if the models are warm and the server does not stop."""
-    if not self._is_warm or self._uvicorn.should_exit or self.ended.is_set():
+    if not self._is_warm or self._uvicorn.should_exit:
       raise HttpError(503, "a model is not warm, or the server stops.")
     return await self.get_health()
 
@@ -417,8 +410,7 @@ def run(
 ) -> None:
   """Serves at open sockets until SIGTERM or Ctrl-C, or at once the second.
 
-  `started` is called with the address when the server answers. Raises
-  ServingEndedError if a fault ended the computation.
+  `started` is called with the address when the server answers.
   """
 
   async def serve() -> None:
@@ -439,12 +431,7 @@ def run(
         with contextlib.suppress(NotImplementedError):
           loop.add_signal_handler(number, stop, number)
       started(url)
-      ended = asyncio.create_task(server.ended.wait())
-      await asyncio.wait([ended, stopped], return_when=asyncio.FIRST_COMPLETED)
-    if not stopped.done():
-      raise ServingEndedError(
-        "the server has stopped computing; the log above says why."
-      )
+      await stopped
 
   # The event loop shall not wait for 5 ms whenever a thread runs Python.
   sys.setswitchinterval(5e-4)

@@ -1,15 +1,13 @@
 """Tests that a fault or a stall of any stage fails only its own requests."""
 
 import concurrent.futures
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
 
 from bert_tf.server import application, limits, metrics, models
-from tests.support import checkout, fake_model, serving_client
+from tests.support import fake_model, serving_client
 from tests.support.serving_client import ask
 
 PREDICT = fake_model.PREDICT
@@ -149,49 +147,3 @@ def test_a_function_that_fails_when_it_warms_up_is_logged(monkeypatch, caplog):
     wait_for_status(running.url, "/readyz", 200)
     assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 200
   assert "cold" in caplog.text
-
-
-# The first request stalls, and the second ends the batching task.
-ENDING = """
-import threading
-from bert_tf.server import application, batching, config, connections
-from tests.support import fake_model, serving_client
-
-take, batches = batching.Batcher._take, []
-
-def take_once(batcher):
-  if batches:
-    raise ValueError("lost the queue")
-  batches.append(take(batcher))
-  return batches[0]
-
-batching.Batcher._take = take_once
-model = fake_model.FakeModel()
-model.gate.clear()
-
-def send(url):
-  for _ in range(2):
-    serving_client.ask(url, fake_model.PREDICT, {"instances": ["ab"]})
-
-def started(url):
-  threading.Thread(target=send, args=[url]).start()
-
-settings = config.ServerConfig(port=0, max_stall_s=0.7, num_batch_threads=1)
-sockets = connections.listen("127.0.0.1", 0)
-application.run({"model": model}, settings, started, sockets)
-"""
-
-
-def test_the_end_of_batching_ends_the_process_even_if_a_thread_has_stalled():
-  ended = subprocess.run(
-    [sys.executable, "-c", ENDING],
-    cwd=checkout.ROOT,
-    capture_output=True,
-    text=True,
-    timeout=600,
-  )
-  assert ended.returncode == 1
-  assert "the compute thread has not answered" in ended.stderr
-  assert "gate.wait" in ended.stderr  # The line of the thread.
-  assert "lost the queue" in ended.stderr
-  assert "ServingEndedError" in ended.stderr
