@@ -376,10 +376,7 @@ class Server:
     num_windows = sum(len(row.sequences) for row in inputs)
     request.scope["wait"](num_windows)
     answers = await self._batcher.submit(signature, inputs)
-    # The loop logs an exception of counting; the request is still answered.
-    asyncio.get_running_loop().call_soon(
-      self._metrics.inputs, *signature.name, len(rows), num_windows
-    )
+    self._metrics.inputs(*signature.name, len(rows), num_windows)
     return answers
 
   async def _encode(self, answer: Any) -> responses.Response:

@@ -309,8 +309,7 @@ class Batcher:
       has_all = len(request.answers) == len(request.rows)
       if has_all and not request.result.done():
         request.result.set_result(None)
-    # The loop logs an exception of counting; the batch has been answered.
-    asyncio.get_running_loop().call_soon(self._on_batch, len(batch), seconds)
+    self._on_batch(len(batch), seconds)
 
   def _compute(self, batch: Sequence[_Input]) -> float:
     """Computes a batch, and answers the rows whose inputs are all computed.

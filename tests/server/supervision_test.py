@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from bert_tf.server import application, limits, metrics, models
+from bert_tf.server import application, limits, models
 from tests.support import fake_model, serving_client
 from tests.support.serving_client import ask
 
@@ -19,13 +19,6 @@ STAGES = {
   "compute": (fake_model.FakeModel, "compute"),
   "answer": (fake_model.Echo, "postprocess"),
   "encode": (limits, "json_response"),
-}
-# Stages that count a request, without which it is answered.
-COUNTING = {
-  "rows": (metrics.Metrics, "inputs"),
-  "batch": (metrics.Metrics, "batch"),
-  "request": (metrics.Metrics, "request"),
-  "log": (metrics, "log_line"),
 }
 
 
@@ -80,19 +73,6 @@ def test_a_fault_fails_only_its_own_request(stage, error, monkeypatch, caplog):
   assert (first, third) == ((200, ["ab"]), (200, ["c"]))
   assert second[0] == (503 if isinstance(error, MemoryError) else 500)
   assert type(error).__name__ in caplog.text
-
-
-@pytest.mark.parametrize("error", [MemoryError(), StopIteration()], ids=repr)
-@pytest.mark.parametrize("stage", COUNTING)
-def test_a_fault_of_counting_fails_no_request(stage, error, monkeypatch):
-  inject(monkeypatch, COUNTING[stage], raising(error), text="")
-  with serving_client.running(
-    fake_model.FakeModel(), log_format="text"
-  ) as running:
-    assert ask_together(running.url, ["ab", "c"]) == [
-      (200, ["ab"]),
-      (200, ["c"]),
-    ]
 
 
 @pytest.mark.parametrize("stage", STAGES)
