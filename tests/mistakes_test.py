@@ -69,7 +69,7 @@ def not_finite(world):
 
 def to(world, target_format, path, target="new/ckpt", **values):
   source = ModelFolder.open(path, **values)
-  convert.convert(source, "original", world.path(target), target_format)
+  convert.convert(source, world.path(target), target_format)
 
 
 def check_pretraining(config):
@@ -426,22 +426,22 @@ MISTAKES = (
   Mistake(
     "questions are JSON lines",
     lambda w: w.answer(train_file=w.write("rows.json", '{"id": 1}\n' * 2)),
-    "rows.json JSON lines docs/question_answering.md",
+    "rows.json",
   ),
   Mistake(
     "questions are a list of contexts",
     lambda w: w.answer(train_file=w.write("cmrc.json", '[{"qas": []}]')),
-    "cmrc.json JSON list docs/question_answering.md",
+    "cmrc.json",
   ),
   Mistake(
     "words and tags are JSON lines",
     lambda w: w.tag(train='{"tokens": ["a"], "tags": ["O"]}\n' * 2),
-    "train.txt JSON lines docs/named_entity_recognition.md",
+    "train.txt:1",
   ),
   Mistake(
     "rows of CSV are given as JSON lines",
     lambda w: w.classify({"train.jsonl": worlds.TEXTS}, task_name="jsonl"),
-    "train.jsonl:1 commas",
+    "train.jsonl:1",
   ),
   Warned(
     "words to predict have tags that the model lacks",

@@ -227,6 +227,8 @@ def load(
   path = os.fspath(folder)
   files = ModelFolder.open(path)
   is_encoder = files.task_name == task_registry.ENCODER.name
-  if is_encoder and not checkpoints.is_saved_model(str(files.weights)):
+  # Without a run.json, a SavedModel is only a checkpoint, as those of TF Hub.
+  is_served = files.saved and checkpoints.is_saved_model(str(files.weights))
+  if is_encoder and not is_served:
     return FeatureExtractor(path)
   return Predictor(path)

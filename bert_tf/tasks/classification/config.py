@@ -5,7 +5,6 @@ from typing import Any, ClassVar, TypeVar
 
 from bert_tf import settings
 from bert_tf.checkpoint import run_info
-from bert_tf.files import recognize
 from bert_tf.tasks import config
 
 # The official tasks, and the formats of a user's own files.
@@ -131,8 +130,6 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
       raise ValueError("Give either `data_dir` or `data_file`.")
     if self.data_file:
       if self.file_format not in FILE_FORMATS:
-        if form := recognize.form_of(self.data_file, is_binary=True):
-          raise ValueError(f"{self.data_file} (`data_file`) is {form}.")
         raise ValueError(
           f"{self.data_file} (`data_file`) does not end in one of "
           f"{', '.join(FILE_FORMATS)}. Set `task_name` to its format."

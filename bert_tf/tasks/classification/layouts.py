@@ -13,7 +13,7 @@ from typing import Any
 from absl import logging
 
 from bert_tf.checkpoint import run_info
-from bert_tf.files import parquet, tables
+from bert_tf.files import tables
 from bert_tf.files.tables import Column
 from bert_tf.tasks.classification import config
 from bert_tf.tasks.rows import Row, labels_in
@@ -125,7 +125,7 @@ def with_parquet_files(
     paths = [os.path.join(folder, each + end) for each in names]
     files = tuple(
       path.removeprefix(data_dir).lstrip("/")
-      for path in parquet.find_split(data_dir, *paths)
+      for path in tables.find_parquet_files(data_dir, *paths)
     )
     files = files or (f"{paths[-1]}.parquet",)
     splits[name] = dataclasses.replace(split, files=files)

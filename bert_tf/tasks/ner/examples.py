@@ -12,7 +12,7 @@ O.
 import re
 from collections.abc import Sequence
 
-from bert_tf.files import recognize, text_lines
+from bert_tf.files import text_lines
 from bert_tf.tasks.rows import Row
 
 DOCUMENT_START = "-DOCSTART-"
@@ -37,14 +37,6 @@ def read_sentences(
   or, unless any_tags, an invalid tag.
   """
   lines = [*text_lines.read_lines(path), ""]
-  form = recognize.form("\n".join(lines[:50]).encode())
-  fault = (
-    f"{path} holds {form}. Each line must hold a word, a tab or a space, and "
-    "the word's tag, with a blank line after each sentence "
-    "(docs/named_entity_recognition.md)."
-  )
-  if form and not form.startswith("columns"):
-    raise ValueError(fault)
   sentences = []
   words: list[str] = []
   tags: list[str] = []
@@ -99,9 +91,13 @@ def read_sentences(
     tags.append(tag)
   if not sentences:
     raise ValueError(f"{path} holds no words.")
-  ends = {re.split("[,;|]", row["words"][0])[-1] for row in sentences}
-  if form and num_columns == 1 and all(map(is_tag, ends)):
-    raise ValueError(fault)
+  firsts = [re.split("[,;|]", row["words"][0]) for row in sentences]
+  if num_columns == 1 and all(len(f) > 1 and is_tag(f[-1]) for f in firsts):
+    raise ValueError(
+      f"{path} has other separators than tabs and spaces. Each line must hold "
+      "a word, a tab or a space, and the word's tag "
+      "(docs/named_entity_recognition.md)."
+    )
   return sentences
 
 

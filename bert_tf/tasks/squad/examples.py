@@ -10,7 +10,7 @@ from typing import Any
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.files import json_files, recognize, tables
+from bert_tf.files import json_files, tables
 from bert_tf.tasks.rows import Row
 
 # A word, as SQuAD's readers split text. Unlike `str.split`, they do not split
@@ -85,12 +85,6 @@ def read_squad_examples(
   verbose_logging: bool = False,
 ) -> list[Row]:
   """Reads the questions of a SQuAD file; see `parse`."""
-  form = recognize.form_of(input_file)
-  if form not in ("", "a JSON object"):
-    raise ValueError(
-      f"{input_file} holds {form}, but SQuAD's format is one JSON object with "
-      "data, paragraphs and qas. docs/question_answering.md converts others."
-    )
   value = json_files.read(input_file)
   return parse(
     value, input_file, is_training, version_2_with_negative, verbose_logging

@@ -209,16 +209,16 @@ def test_lists_of_labels_and_numbers_are_own_data_too(tmp_path):
 FAULTS = {
   "a label without meaning": (
     {"sentence1": ["a"], "sentence2": ["b"], "label": [2]},
-    (", row 1: ", "2", "entailment, not_entailment"),
+    (":1: ", "2", "entailment, not_entailment"),
   ),
   "no label": (
     {"sentence1": ["a", "c"], "sentence2": ["b", "d"], "label": [0, -1]},
-    (", row 2: ", "-1"),
+    (":2: ", "-1"),
   ),
   "null": (
     {"sentence1": pa.array([None], pa.string()), "sentence2": ["b"]}
     | {"label": [1]},
-    (", row 1: ", "sentence1", "None"),
+    (":1: ", "sentence1", "None"),
   ),
   "columns of another task": (
     {"question": ["a"], "sentence": ["b"], "label": [1]},

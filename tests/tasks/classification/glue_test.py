@@ -243,8 +243,8 @@ FAULTS = {
   "another header": (
     "rte",
     "question\tsentence\tlabel\n",
-    "train.tsv has no column 'sentence1' and no column 'sentence2'. Its "
-    "columns: question, sentence, label.",
+    "train.tsv has no column 'sentence1'. Its columns: question, sentence, "
+    "label.",
   ),
   "only a header": ("rte", RTE_HEADER, "train.tsv holds no example"),
   "a column too few": (

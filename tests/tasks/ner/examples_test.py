@@ -167,9 +167,9 @@ FAULTS = {
   "no dash": ("a BPER\n", "x.txt:1: 'BPER'"),
   "empty": ("", "x.txt holds no words"),
   "no words": ("-DOCSTART- O\n\n \n", "x.txt holds no words"),
-  "JSON lines": ('{"a": [1]}\n{"a": []}\n', "x.txt holds JSON lines"),
-  "a JSON list": ('[\n {"words": []}\n]\n', "x.txt holds a JSON list"),
-  "commas": ("a,O\nb,B-X\n\nc,O\n", "x.txt holds columns between commas"),
+  "JSON lines": ('{"a": [1]}\n{"a": []}\n', "x.txt:1: '[1]}'"),
+  "a JSON list": ('[\n {"words": []}\n]\n', "x.txt:2: 2 columns"),
+  "commas": ("a,O\nb,B-X\n\nc,O\n", "x.txt has other separators"),
   "not UTF-8": ("a O\n\udcff O\n", "x.txt:2: not UTF-8"),
 }
 
