@@ -190,21 +190,22 @@ def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
     assert (prediction["answer"], prediction["null_odds"]) == (text, 1.0)
 
 
-@pytest.mark.parametrize(
-  "predicted,words,expected",
-  [
-    ("steve smith", "Steve Smith's", "Steve Smith"),
-    ("1895", "(1895-1943).", "1895"),
-    ("smith ' s", "Steve Smith's", "Smith's"),
-    ("naive", "«naïve»", "naïve"),
-    ("tokyo", "nothing of it", "nothing of it"),
-    # Normalization splits a Hangul syllable into letters: nothing aligns.
-    (unicodedata.normalize("NFD", "한"), "한 국", "한 국"),
-    ("", "a b", "a b"),
-    ("a a", "(a a)", "a a"),
-    ("東 京", "in 東京.", "東京"),
-  ],
-)
+# The normalized answer, the words around it, and the original answer.
+ALIGNED = [
+  ("steve smith", "Steve Smith's", "Steve Smith"),
+  ("1895", "(1895-1943).", "1895"),
+  ("smith ' s", "Steve Smith's", "Smith's"),
+  ("naive", "«naïve»", "naïve"),
+  ("tokyo", "nothing of it", "nothing of it"),
+  # Normalization splits a Hangul syllable into letters: nothing aligns.
+  (unicodedata.normalize("NFD", "한"), "한 국", "한 국"),
+  ("", "a b", "a b"),
+  ("a a", "(a a)", "a a"),
+  ("東 京", "in 東京.", "東京"),
+]
+
+
+@pytest.mark.parametrize(("predicted", "words", "expected"), ALIGNED)
 def test_an_answer_is_cut_out_of_the_original_words(predicted, words, expected):
   normalized = " ".join(tokenization.BasicTokenizer().tokenize(words))
   text, start = decoding.original_text(predicted, words.split(), normalized)
