@@ -120,9 +120,7 @@ def test_records_that_are_damaged_or_without_a_digest_are_rewritten(
   path = write(tmp_path, tokenizer)
   content = path.read_bytes()
   path.write_bytes(content[:-3])
-  with runs.logged() as log:
-    write(tmp_path, tokenizer)
-  assert "is not a whole TFRecord file" in log()
+  write(tmp_path, tokenizer)
   assert path.read_bytes() == content
   path.write_bytes(b"of another task")
   (tmp_path / ".train.tf_record.settings.json").unlink()
