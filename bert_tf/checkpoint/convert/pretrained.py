@@ -19,7 +19,7 @@ from bert_tf.checkpoint import (
   sentence_transformers,
 )
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.files import json_files, messages, paths, tokenizer_files
+from bert_tf.files import messages, paths, tokenizer_files
 from bert_tf.model import heads
 
 
@@ -136,17 +136,8 @@ def check_contents(folder: str, contents: Mapping[str, bytes]) -> None:
   """Raises ValueError if a file of the folder exists with other content."""
   for name, content in contents.items():
     path = os.path.join(folder, name)
-    if not paths.exists(path) or (there := paths.read_bytes(path)) == content:
+    if not paths.exists(path) or paths.read_bytes(path) == content:
       continue
-    keys: list[str] = []
-    if name.endswith(".json"):  # Equal values may be written differently.
-      old, new = (json_files.parse(text, path) for text in (there, content))
-      if isinstance(old, dict) and isinstance(new, dict):
-        keys = [k for k in sorted({*old, *new}) if old.get(k) != new.get(k)]
-      if old == new or keys == ["bert_tf_version"]:
-        continue
-    differs = f" ({messages.join_names(keys)} differ)" if keys else ""
     raise ValueError(
-      f"{path} belongs to another model{differs}; choose another "
-      "`output_checkpoint`."
+      f"{path} belongs to another model; choose another `output_checkpoint`."
     )

@@ -24,21 +24,9 @@ HOME_VARIABLE = "BERT_TF_HOME"
 _TIMEOUT_SECONDS = (15, 60)
 _BLOCK_BYTES = 1 << 16
 
-# Files of a Hugging Face model that this package reads.
-_HUGGING_FACE_FILES = [
-  "config.json",
-  "model.safetensors",
-  "vocab.txt",
-  "tokenizer.json",
-  "tokenizer_config.json",
-  "special_tokens_map.json",
-  "added_tokens.json",
-  # Files of sentence-transformers.
-  "modules.json",
-  "config_sentence_transformers.json",
-  "sentence_bert_config.json",
-  "1_Pooling/config.json",
-]
+# Files of a Hugging Face model that this package reads: also configs of the
+# tokenizer and of sentence-transformers.
+_HUGGING_FACE_FILES = ["model.safetensors", "vocab.txt", "*.json"]
 
 
 class MissingModelError(FileNotFoundError, ValueError):
