@@ -51,7 +51,7 @@ class ConversionConfig:
 @command.of(ConversionConfig)
 def run() -> None:
   """Strips one checkpoint, averages several, or converts a model."""
-  from bert_tf.checkpoint.convert import convert
+  from bert_tf.checkpoint import convert
   from bert_tf.checkpoint.model_folder import ModelFolder
 
   config = config_flags.build(ConversionConfig)

