@@ -280,15 +280,6 @@ def test_a_port_in_use_is_named(monkeypatch):
       distribution.create_strategy("multi_worker")
 
 
-def test_training_alone_despite_other_workers_is_warned_of(monkeypatch, caplog):
-  set_workers(monkeypatch, "a:1")
-  distribution.create_strategy()
-  assert not caplog.text
-  set_workers(monkeypatch, "a:1", "b:1")
-  distribution.create_strategy()
-  assert "multi_worker" in caplog.text
-
-
 def test_a_kind_that_contradicts_the_tpu_is_refused():
   with pytest.raises(ValueError, match="`distribution=one`"):
     distribution.create_strategy("one", "local")

@@ -116,7 +116,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   # Step 0 is not trained.
   with pytest.raises(ValueError, match="average_last=3.*run has 2"):
     convert.slim(str(tmp_path / "run"), str(tmp_path / "m"), average_last=3)
-  flags = (f"--average_last={average_last}", "--input_checkpoint=run")
+  flags = (f"--average_last={average_last}", "--model=run")
   command = ("convert", *flags)
   result = run_script(*command, "--output_checkpoint=out/m", cwd=tmp_path)
   assert result.returncode == 0, result.stderr
