@@ -13,7 +13,8 @@ from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import atomic
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import glue, metrics
-from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.classification.config import ClassificationSettings
+from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.training import curves
 from tests.support import own_classification, runs
 from tests.support.own_classification import (
@@ -285,8 +286,8 @@ OWN_SPEC = run_info.LabelSpec("own data", "classification", ("bad", "good"))
 
 
 def make_task(spec=OWN_SPEC, **fields):
-  settings = classification.ClassificationSettings(long_text="truncate")
-  return classification.ClassificationTask(
+  settings = ClassificationSettings(long_text="truncate")
+  return ClassificationTask(
     tokenizer=None, settings=settings, labels=spec, **fields
   )
 
