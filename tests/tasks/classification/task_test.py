@@ -105,8 +105,8 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
   output_dir = base / "untrained"
   start = {"init_checkpoint": str(trained / "model.ckpt-0")}
   with pytest.MonkeyPatch.context() as patch:
-    layout = with_own(metrics=("f1",))
-    patch.setattr(classification, "file_layout", lambda *_: layout)
+    layout, module = with_own(metrics=("f1",)), ClassificationTask.__module__
+    patch.setattr(f"{module}.file_layout", lambda *_: layout)
     fine_tuning.run(make(base, output_dir, start, do_eval=True))
   expected = runs.results(output_dir)
   names = "eval_accuracy eval_loss global_step loss f1"
