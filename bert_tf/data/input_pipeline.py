@@ -26,6 +26,10 @@ Spec = Mapping[str, tf.io.FixedLenFeature]
 # 50 MB of a large one at a length of 128.
 _SHUFFLE_BLOCK = 1 << 16
 
+# Batches whose records are sorted by length together. If they were few and the
+# length of a text told its label, a batch would hold a single label.
+_GROUPED_BATCHES = 50
+
 # These functions have no Python `if` or `for` over tensors, and AutoGraph would
 # add seconds to the start of a run.
 _as_written = tf.autograph.experimental.do_not_convert
@@ -158,13 +162,21 @@ def training_dataset(
   seed: int,
   steps_done: int,
   vocab_size: int,
+  group_by_length: bool = False,
   type_vocab_size: int = 2,
 ) -> tf.data.Dataset:
   """Returns endless shuffled full batches, without the first `steps_done`.
 
   Every epoch shuffles the files and the records. A batch may span epochs.
+  With `group_by_length`, the records of 50 batches at a time are sorted by
+  length, and these batches are shuffled. They need little padding, but their
+  labels are no longer a random sample.
   """
-  first_epoch, position = divmod(steps_done * batch_size, files.num_records)
+  window = _GROUPED_BATCHES if group_by_length else 1
+  first_window, steps_in_window = divmod(steps_done, window)
+  first_epoch, position = divmod(
+    first_window * window * batch_size, files.num_records
+  )
 
   @_as_written
   def epoch_records(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -198,9 +210,32 @@ def training_dataset(
 
   epochs = tf.data.Dataset.counter(start=first_epoch)
   batches = epochs.flat_map(epoch_records).batch(
-    batch_size, drop_remainder=True
+    window * batch_size, drop_remainder=True
   )
+  if group_by_length:
+    mask = {"input_mask": spec["input_mask"]}
+    batches = _group_by_length(batches, mask, seed, first_window).skip(
+      steps_in_window
+    )
   return _parse(batches, spec, vocab_size, type_vocab_size)
+
+
+def _group_by_length(
+  windows: tf.data.Dataset, mask: Spec, seed: int, first_window: int
+) -> tf.data.Dataset:
+  @_as_written
+  def group(window: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
+    masks = tf.io.parse_example(serialized, dict(mask))["input_mask"]
+    lengths = tf.reduce_sum(masks, axis=-1)  # [B] or [B, C]
+    lengths = tf.reduce_max(lengths, axis=range(1, lengths.shape.rank))
+    order = tf.argsort(lengths, stable=True)
+    batches = tf.reshape(tf.gather(serialized, order), [_GROUPED_BATCHES, -1])
+    # Negative, so that it differs from the seeds of epochs and blocks.
+    return tf.random.experimental.stateless_shuffle(
+      batches, [seed, -1 - window]
+    )
+
+  return windows.enumerate(first_window).map(group).unbatch()
 
 
 def finite_dataset(

@@ -177,6 +177,11 @@ class FineTuningConfig(TaskSettings):
     maximum=1.0,
     original=True,
   )
+  group_by_length: bool = settings.devices(
+    False,
+    "Whether training batches hold examples of similar length. This saves "
+    "padding but mixes labels less.",
+  )
   num_run_examples: int = settings.checkpoints(
     3,
     "How many dev examples run.json and exports contain, so that users of the "

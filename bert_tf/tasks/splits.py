@@ -161,6 +161,7 @@ def make_data(
         train.seed,
         steps_done,
         vocab_size,
+        setup.config.group_by_length,
       )
     )
 

@@ -255,6 +255,56 @@ def write_lengths(path: pathlib.Path, lengths) -> input_pipeline.RecordFiles:
   return input_pipeline.open_records(write_records(path, records))
 
 
+def grouped(files, num_batches, steps_done=0, seed=1, group_by_length=True):
+  """Returns numbers and lengths of the records of the first batches."""
+  dataset = input_pipeline.training_dataset(
+    files, LONG_SPEC, 4, seed, steps_done, 1000, group_by_length
+  )
+  return [
+    (
+      batch["input_ids"].numpy()[:, 0].tolist(),
+      batch["input_mask"].numpy().sum(axis=1).tolist(),
+    )
+    for batch in dataset.take(num_batches)
+  ]
+
+
+def test_records_of_similar_length_share_a_batch(tmp_path):
+  rng = np.random.default_rng(0)
+  files = write_lengths(tmp_path / "a", rng.integers(2, 17, size=70))
+  batches = grouped(files, 200)
+  plain = grouped(files, 200, group_by_length=False)
+  for start in range(0, 200, 50):
+    # The window has the same records, sorted over all its batches.
+    ids, plain_ids = (
+      sorted(i for batch, _ in rows[start : start + 50] for i in batch)
+      for rows in (batches, plain)
+    )
+    assert ids == plain_ids
+    window = sorted(lengths for _, lengths in batches[start : start + 50])
+    assert sum(window, []) == sorted(sum(window, []))
+  # The batches are not ordered by length.
+  longest = [max(lengths) for _, lengths in batches]
+  assert any(
+    longest[i : i + 50] != sorted(longest[i : i + 50])
+    for i in range(0, 200, 50)
+  )
+  places = {
+    int(np.argmax(longest[start : start + 50])) for start in range(0, 200, 50)
+  }
+  assert len(places) > 2
+
+
+@pytest.mark.parametrize("steps_done", [1, 50, 120])
+def test_any_step_of_grouped_batches_is_reached_directly(tmp_path, steps_done):
+  rng = np.random.default_rng(0)
+  files = write_lengths(tmp_path / "a", rng.integers(2, 17, size=70))
+  batches = grouped(files, 140)
+  resumed = grouped(files, 12, steps_done=steps_done)
+  assert resumed == batches[steps_done : steps_done + 12]
+  assert grouped(files, 12, seed=2) != batches[:12]
+
+
 @pytest.mark.parametrize(
   ("max_seq_length", "expected"),
   [

@@ -173,4 +173,5 @@ def test_texts_whose_length_tells_the_label_are_learned(tmp_path, base, seed):
     do_eval=True,
     num_train_epochs=2.0,
   )
+  assert not config.group_by_length
   assert fine_tuning.run(config)["eval_accuracy"] == 1.0

@@ -205,8 +205,12 @@ def make(folder, output_dir, **changes):
   )
 
 
-def test_a_resumed_run_of_cut_batches_is_the_same_to_the_bit(tmp_path):
-  fine_tuning.run(make(tmp_path, tmp_path / "whole"))
+@pytest.mark.parametrize("group_by_length", [False, True])
+def test_a_resumed_run_of_cut_batches_is_the_same_to_the_bit(
+  tmp_path, group_by_length
+):
+  changes = {"group_by_length": group_by_length}
+  fine_tuning.run(make(tmp_path, tmp_path / "whole", **changes))
   (tmp_path / "resumed").mkdir()
   for path in (tmp_path / "whole").glob("*"):
     if path.is_file():
@@ -214,7 +218,7 @@ def test_a_resumed_run_of_cut_batches_is_the_same_to_the_bit(tmp_path):
   state = tmp_path / "resumed" / "checkpoint"
   state.write_text('model_checkpoint_path: "model.ckpt-11"\n')
   with runs.logged() as log:
-    fine_tuning.run(make(tmp_path, tmp_path / "resumed"))
+    fine_tuning.run(make(tmp_path, tmp_path / "resumed", **changes))
   assert "at step 11" in log()
   uninterrupted, resumed = (
     checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-33"))

@@ -304,7 +304,8 @@ def encode_lengths(folder, tokenizer, lengths):
     {"context": "the", "choices": [" ".join(["of"] * (n - 4)) for n in row]}
     for row in lengths
   ]
-  task = make_task(tokenizer, 16, train={"train_batch_size": 2})
+  settings = {"train": {"train_batch_size": 2}, "group_by_length": True}
+  task = make_task(tokenizer, 16, **settings)
   return setups.encode(task, rows, folder, "train")
 
 
