@@ -277,12 +277,3 @@ def test_the_server_has_the_metrics(name):
   known = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
   named = set(METRIC.findall((ROOT / name).read_text()))
   assert named and named <= known
-
-
-def test_the_image_copies_existing_files():
-  text = (DEPLOY / "Dockerfile").read_text()
-  ignored = (ROOT / ".dockerignore").read_text().splitlines()
-  copied = re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE)
-  for name in " ".join(copied).split():
-    assert (ROOT / name).exists(), name
-    assert f"!{name}" in ignored, name
