@@ -1,6 +1,5 @@
 """NER on the vectors of a frozen BERT: layers, records, BiLSTM, a run."""
 
-import dataclasses
 import pathlib
 
 import numpy as np

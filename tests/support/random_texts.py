@@ -14,8 +14,14 @@ _ODDITIES = (
 _WORDS = "[UNK] [CLS] [SEP] [MASK] [PAD] ##ing [unused1]".split()
 # A long word is 99 to 402 of these; WordPiece's limit is 200.
 _REPEATED = ["a", "ab", "é", "e\u0301", "한", "ΑΣ", "😀", "x.", "İ"]
-# The first character of blocks of Chinese characters, and the one after them.
-_CJK = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x2F800, 0x2FA20))
+# Blocks of Chinese characters.
+_CJK = (
+  range(0x3400, 0x4DC0),
+  range(0x4E00, 0xA000),
+  range(0xF900, 0xFB00),
+  range(0x20000, 0x2CEB0),
+  range(0x2F800, 0x2FA20),
+)
 
 
 @functools.cache
@@ -55,7 +61,7 @@ def _alphabets():
     (4, _of_categories("Cc", "Cf")),
     (6, _of_categories("Mn", "Mc", "Me")),
     (3, [*marks_that_stay(), "\u0301", "\u0323"]),
-    (4, [chr(c) for first, end in _CJK for c in range(first, end)]),
+    (4, [chr(c) for block in _CJK for c in block]),
     (3, [chr(c) + "\u11a8" for c in range(0xAC00, 0xD7A4)]),
     (3, _of_categories("Lu", "Lt")),
     (3, _of_categories("Pc", "Pd", "Ps", "Po", "Sk")),
