@@ -21,7 +21,6 @@ if TYPE_CHECKING:
   )
   from bert_tf.inference.task_models import Classifier as Classifier
   from bert_tf.inference.task_models import EntityRecognizer as EntityRecognizer
-  from bert_tf.inference.task_models import MaskFiller as MaskFiller
   from bert_tf.inference.task_models import MultipleChoice as MultipleChoice
   from bert_tf.inference.task_models import QuestionAnswerer as QuestionAnswerer
   from bert_tf.model.heads import ClassifierModel as ClassifierModel

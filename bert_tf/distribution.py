@@ -54,13 +54,6 @@ def create_strategy(
     OSError: if the port of this worker in TF_CONFIG is in use.
   """
   if distribution == names.AUTO:
-    with contextlib.suppress(ValueError):
-      workers, _ = _read_cluster(os.environ.get("TF_CONFIG"))
-      if len(workers) > 1 and not tpu_name:
-        logging.warning(
-          "TF_CONFIG names several workers, but this one trains alone; set "
-          f"`distribution={names.MULTI_WORKER}` to train on all of them."
-        )
     several = len(tf.config.list_physical_devices("GPU")) > 1
     one_machine = names.MIRRORED if several else names.ONE_DEVICE
     distribution = names.TPU if tpu_name else one_machine

@@ -26,14 +26,6 @@ AUTO, ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU = DISTRIBUTIONS = (
   "tpu",
 )
 
-# Formats of checkpoints and their modules in convert/.
-CHECKPOINT_FORMATS = {
-  "original": "pretrained",
-  "hf": "hugging_face",
-  "model_garden": "model_garden",
-  "keras": "keras_weights",
-}
-
 # The end of a message about a call that only the original's modules know.
 OLD_NAMES = (
   "Python code for TensorFlow 1 has to be rewritten: docs/old_names.md says "

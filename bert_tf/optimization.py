@@ -146,16 +146,6 @@ class Scaled(NamedTuple):
   factor: Tensor  # float32 [].
 
 
-def variable_name(variable: Any) -> str:
-  """Returns a variable's name in the original's checkpoints.
-
-  The variable is a keras.Variable or a tf.Variable.
-  """
-  if hasattr(variable, "path"):
-    return variable.path
-  return variable.name.removesuffix(":0")
-
-
 @serialization.register
 class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   """Adam without bias correction, with decoupled weight decay.
@@ -213,7 +203,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     self.adam_m, self.adam_v = self.add_optimizer_variables(
       variables, ["adam_m", "adam_v"]
     )
-    paths = [variable_name(variable) for variable in variables]
+    paths = [variable.path for variable in variables]
     self.decays = [
       bool(self.weight_decay_rate)
       and not any(re.search(e, path) for e in self.decay_exclusions)
@@ -290,7 +280,7 @@ def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
     f"bert/encoder/layer_{i}/" for i in range(num_layers)
   )
   for variable in variables:
-    if variable_name(variable).startswith(frozen):
+    if variable.path.startswith(frozen):
       variable.trainable = False
 
 

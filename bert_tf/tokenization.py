@@ -77,9 +77,7 @@ def convert_to_unicode(text: str | bytes) -> str:
   raise ValueError(f"text is a {type(text).__name__}; pass str or bytes.")
 
 
-def printable_text(text: str | bytes) -> str:
-  """Returns `text` as str, to be printed; see `convert_to_unicode`."""
-  return convert_to_unicode(text)
+printable_text = convert_to_unicode  # The name for texts to print.
 
 
 def load_vocab(vocab_file: str) -> dict[str, int]:
@@ -123,18 +121,8 @@ def convert_by_vocab(vocab: Mapping, items: Iterable) -> list:
     ) from None
 
 
-def convert_tokens_to_ids(
-  vocab: Mapping[str, int], tokens: Iterable[str]
-) -> list[int]:
-  """Returns the ids of `tokens`; see `convert_by_vocab`."""
-  return convert_by_vocab(vocab, tokens)
-
-
-def convert_ids_to_tokens(
-  inv_vocab: Mapping[int, str], ids: Iterable[int]
-) -> list[str]:
-  """Returns the tokens of `ids`; see `convert_by_vocab`."""
-  return convert_by_vocab(inv_vocab, ids)
+convert_tokens_to_ids = convert_by_vocab
+convert_ids_to_tokens = convert_by_vocab  # With the ids' vocabulary.
 
 
 def whitespace_tokenize(text: str) -> list[str]:

@@ -33,7 +33,6 @@ On held-out text:
 $(sed 's/^/  /' "$folder/eval_results.txt")
 
 In $folder, after $((SECONDS - start)) s:
-  README.md      model card: data, settings, results
   curves.png     loss and accuracies by step
   saved_model/1  the model for serving
   model.ckpt-*   checkpoints, vocab.txt, bert_config.json

@@ -69,7 +69,7 @@ def not_finite(world):
 
 def to(world, target_format, path, target="new/ckpt", **values):
   source = ModelFolder.open(path, **values)
-  convert.convert(source, "original", world.path(target), target_format)
+  convert.convert(source, world.path(target), target_format)
 
 
 def check_pretraining(config):
@@ -569,16 +569,14 @@ MISTAKES = (
   Mistake("vectors replace their texts", replace_texts, "in.txt output_file"),
   Mistake(
     "a text without a mask",
-    lambda w: bert_tf.MaskFiller(
-      init_checkpoint=w.model("pretraining")
-    ).predict("the dog"),
+    lambda w: bert_tf.Predictor(w.model("pretraining")).predict("the dog"),
     "[MASK] the dog",
   ),
   Mistake(
     "a text with masks is longer than the model",
-    lambda w: bert_tf.MaskFiller(
-      init_checkpoint=w.model("pretraining")
-    ).predict("[MASK] " * 600),
+    lambda w: bert_tf.Predictor(w.model("pretraining")).predict(
+      "[MASK] " * 600
+    ),
     "word pieces",
   ),
   Mistake(

@@ -48,10 +48,10 @@ def to_tokenizer_json(folder):
 
 def test_rows_without_a_word_are_never_predicted(tmp_path, caplog):
   folder = write_model(tmp_path / "m")
-  filler = bert_tf.MaskFiller(init_checkpoint=folder, top_k=NUM_ROWS)
-  [predictions] = filler.predict("the [MASK] is a song .")
-  assert sorted(p.token for p in predictions) == sorted(WORDS)
-  assert sum(p.probability for p in predictions) == pytest.approx(1, abs=1e-4)
+  filler = bert_tf.Predictor(folder, top_k=NUM_ROWS)
+  [tokens] = filler.predict("the [MASK] is a song .")["masks"]
+  assert sorted(t["token"] for t in tokens) == sorted(WORDS)
+  assert sum(t["probability"] for t in tokens) == pytest.approx(1, abs=1e-4)
   warnings = [r.getMessage() for r in caplog.records if r.levelno > 20]
   [warning] = [w for w in warnings if "vocab.txt" in w]
   assert "488" in warning
@@ -80,7 +80,7 @@ def test_new_words_use_rows_without_a_word(tmp_path):
   reader = checkpoints.CheckpointReader(f"{out}/bert_model.ckpt")
   shape = reader.shapes[BIAS]
   assert shape == (NUM_ROWS,)
-  bert_tf.MaskFiller(init_checkpoint=out).predict("unheard [MASK]")
+  bert_tf.load(out).predict("unheard [MASK]")
 
 
 def test_models_written_from_tokenizer_json_have_a_vocab_txt(tmp_path):

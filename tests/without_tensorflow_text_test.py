@@ -31,7 +31,7 @@ WORKS = (
   "fill-mask --model=pretrained --vocab_file=minilm/vocab.txt --text=[MASK]",
   "extract-features --model=run --input_file=in.txt "
   "--output_file=features.jsonl --max_seq_length=16 --layers=-1",
-  "convert --model=run --output_checkpoint=keras/a.weights.h5 --to=keras",
+  "convert --model=run --output_checkpoint=hf --to=hf",
   "export --notext --model=run --export_dir=ids",
 )
 NEEDS = (

@@ -89,12 +89,6 @@ def check_is_bert(path: str, names: Collection[str]) -> None:
   """Raises ValueError if there is no BERT among the names of a checkpoint."""
   if WORD_EMBEDDINGS in names:
     return
-  # Encoders of TF Model Garden, which exports those on TF Hub.
-  if OBJECT_GRAPH in names or any(n.startswith("transformer/") for n in names):
-    raise ValueError(
-      f"{path} is not in the original's format but in one such as TF Model "
-      f"Garden's; convert it by `bert-tf convert` with `model={path}`."
-    )
   tops = sorted({"/".join(name.split("/")[:2]) for name in names})
   raise ValueError(
     f"{path} does not hold a BERT: it has no {WORD_EMBEDDINGS}, but "

@@ -9,7 +9,6 @@ import glob
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import keras
 import numpy as np
@@ -18,7 +17,7 @@ from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import distribution
-from bert_tf.checkpoint import checkpoint_names, hugging_face
+from bert_tf.checkpoint import checkpoint_names, hugging_face, model_garden
 from bert_tf.files import atomic, errors, messages, paths
 from bert_tf.model import hugging_face_config
 from bert_tf.model.layers import lora
@@ -42,60 +41,83 @@ class NotFiniteError(DamagedCheckpointError):
 
 
 class CheckpointReader:
-  """Reads the tensors of one checkpoint, or of a SavedModel.
+  """Reads the tensors of a model, whatever its format.
 
   Args:
     path: a prefix, without `.index`; the folder of a run, whose newest
       checkpoint is read; the folder of a SavedModel; or a file of Hugging
-      Face's weights, see `hugging_face.Reader`.
+      Face's weights, see `hugging_face.open_model`.
 
   Attributes:
     path: the prefix, the folder of the SavedModel or the file.
+    format: "original", "hf" for Hugging Face, or "model_garden".
     shapes: shapes of the tensors, by the original's variable names.
     untrained: names of tensors with random values, since the file lacks them.
+    labels_words: whether a head is known to label words, not texts.
 
   Raises:
-    ValueError: if the folder of a run has no checkpoint.
+    ValueError: if the folder of a run has no checkpoint, or for a file of
+      another runtime, which has no tensors to read.
     DamagedCheckpointError: if path does not exist or the index cannot be read.
   """
 
   def __init__(self, path: str) -> None:
+    if is_runtime_file(path):
+      raise ValueError(
+        f"{path} can only predict. Give the model that it was exported from."
+      )
+    self.path, self.format = path, "original"
     self.untrained: frozenset[str] = frozenset()
-    self.path = path
-    check_has_variables(path)
+    self.labels_words = False
+    self._read: Callable[[str], np.ndarray]
     if hugging_face_config.is_weights(path):
-      self._reader: Any = hugging_face.Reader(path)
-      self.untrained = self._reader.untrained
-      self.shapes = self._reader.get_variable_to_shape_map()
-      self._keys = {name: name for name in self.shapes}
-      for note in self._reader.notes:
-        logging.info("%s: %s", path, note)
+      model = hugging_face.open_model(path)
+      self.format, self.untrained = "hf", model.untrained
+      self.shapes, self._read = model.shapes, model.get
       return
-    prefix = prefix_to_read(path)
+    prefix = prefix_to_read(path) or find_latest(path)
     if prefix is None:
-      prefix = self.path = find_latest(path) or ""
-      if not prefix:
-        raise ValueError(f"{path} has no checkpoint.")
+      raise ValueError(f"{path} has no checkpoint.")
+    if not is_saved_model(path):
+      self.path = prefix
     with errors.reading(self.path):
-      self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-      shapes = self._reader.get_variable_to_shape_map()
-      keys = {checkpoint_names.from_key(key): key for key in shapes}
-      if is_saved_model(self.path):
-        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-          self._reader.get_tensor(OBJECT_GRAPH)
-        )
-        keys = {
-          attribute.full_name: attribute.checkpoint_key
-          for node in graph.nodes
-          for attribute in node.attributes
-          if attribute.full_name
-        }
+      self._open_tensorflow(prefix)
+
+  def _open_tensorflow(self, prefix: str) -> None:
+    reader = tf.compat.v1.train.NewCheckpointReader(prefix)
+    shapes = reader.get_variable_to_shape_map()
+    keys = {checkpoint_names.from_key(key): key for key in shapes}
+    graph = trackable_object_graph_pb2.TrackableObjectGraph()
+    if OBJECT_GRAPH in shapes:
+      graph.ParseFromString(reader.get_tensor(OBJECT_GRAPH))
+    if is_saved_model(self.path):
+      keys = {
+        attribute.full_name: attribute.checkpoint_key
+        for node in graph.nodes
+        for attribute in node.attributes
+        if attribute.full_name
+      }
     names = checkpoint_names.original_names(keys)
     renamed = [f"{o} is read as {n}" for n, o in names.items() if n != o]
     if renamed:
       logging.info("%s: %s.", self.path, messages.join_names(renamed, 1))
-    self._keys = {new: keys[name] for new, name in names.items()}
-    self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
+    places = {
+      new: model_garden.Place(keys[name], tuple(shapes[keys[name]]))
+      for new, name in names.items()
+    }
+    if checkpoint_names.WORD_EMBEDDINGS not in places:
+      found, self.labels_words = model_garden.find_places(graph, shapes)
+      if found:
+        self.format, places = "model_garden", found
+    self.shapes = {name: place.shape for name, place in places.items()}
+
+    def read(name: str) -> np.ndarray:
+      value = reader.get_tensor(places[name].key)
+      if self.format == "original":
+        return value
+      return places[name].to_original(value)
+
+    self._read = read
 
   def get(self, name: str) -> np.ndarray:
     """Returns one tensor; raises as `get_any`, or NotFiniteError."""
@@ -103,10 +125,20 @@ class CheckpointReader:
     check_finite(self.path, {name: value})
     return value
 
+  def get_floats(self, name: str) -> np.ndarray:
+    """Returns a tensor of floats; raises as `get`, or ValueError for others."""
+    value = self.get(name)
+    if not tf.as_dtype(value.dtype).is_floating:
+      raise ValueError(
+        f"{name} of {self.path} holds {value.dtype} instead of floats; save "
+        "the model without quantization."
+      )
+    return value
+
   def get_any(self, name: str) -> np.ndarray:
     """Returns one tensor; raises DamagedCheckpointError for damaged data."""
     with errors.reading(self.path):
-      return self._reader.get_tensor(self._keys[name])
+      return self._read(name)
 
 
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
@@ -137,14 +169,6 @@ def prefix_to_read(path: str) -> str | None:
 def is_runtime_file(path: str) -> bool:
   """Returns whether a path is a model for ONNX or LiteRT."""
   return os.path.basename(path) in RUNTIME_FILES
-
-
-def check_has_variables(path: str) -> None:
-  """Raises ValueError for a file of another runtime, which has none to read."""
-  if is_runtime_file(path):
-    raise ValueError(
-      f"{path} can only predict. Give the model that it was exported from."
-    )
 
 
 def is_saved_model(path: str) -> bool:
@@ -282,13 +306,7 @@ def load_variables(
   needed = [name for name in missing if name.startswith(required)]
   checkpoint_names.check_fits(reader.path, reader.shapes, loaded, needed)
   for name in loaded.keys() - missing:
-    value = reader.get(name)
-    if not tf.as_dtype(value.dtype).is_floating:
-      raise ValueError(
-        f"{name} of {reader.path} holds {value.dtype} instead of floats; save "
-        "the model without quantization."
-      )
-    loaded[name].assign(value)
+    loaded[name].assign(reader.get_floats(name))
   names = checkpoint_names.parameters(reader.shapes)
   if unused := checkpoint_names.unused(names, variables):
     # With a wrong config, the model may have only some of the trained layers.

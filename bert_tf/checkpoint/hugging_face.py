@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from bert_tf import names as names_lib
 from bert_tf import task_registry
@@ -15,12 +16,6 @@ from bert_tf.files import errors, messages, packages, paths
 from bert_tf.model import hugging_face_config
 
 WEIGHTS = "model.safetensors"
-
-MERGE = (
-  "merge it into its model with PEFT's merge_and_unload, and save the result "
-  "with save_pretrained."
-)
-
 
 # Prefixes of the heads' variables: Hugging Face's to the 2018 release's.
 _HEADS = {
@@ -60,113 +55,99 @@ class Tensors:
   path: str
   shapes: Mapping[str, tuple[int, ...]]  # By name.
   get: Callable[[str], np.ndarray]  # Reads the tensor of a name.
+  untrained: frozenset[str] = frozenset()  # Names that the file lacks.
 
 
-class Reader:
-  """Reads a file of a BERT model's weights under the 2018 release's names.
+def open_model(path: str) -> Tensors:
+  """Opens a file of a BERT model's weights under the 2018 release's names.
 
-  The file is a safetensors file, or a tf_model.h5 of transformers 4. Has the
-  methods of TensorFlow's checkpoint reader. Adds an untrained pooler if the
-  file has none, and an untrained next-sentence head if it has only a masked-LM
-  head. Attribute `notes` has sentences on this for the user.
+  The file is a safetensors file, or a tf_model.h5 of transformers 4. Adds an
+  untrained pooler if the file has none, and an untrained next-sentence head if
+  it has only a masked-LM head. Floats become float32.
 
   Raises:
     ValueError: if a file is missing or damaged, the model is not a BERT, or its
       output matrix is not tied to the embeddings.
     ImportError: if the package safetensors is missing.
   """
-
-  def __init__(self, path: str) -> None:
-    file = open_file(path)
-    self._file = (
-      file
-      if path.endswith(hugging_face_config.SUFFIXES[0])
-      else _torch_tensors(file)
+  file = open_file(path)
+  if not path.endswith(hugging_face_config.SUFFIXES[0]):
+    file = _torch_tensors(file)
+  if any(".lora_" in key for key in file.shapes):
+    raise ValueError(
+      f"{path} holds a LoRA adapter; merge it into its model with PEFT's "
+      "merge_and_unload, and save the result with save_pretrained."
     )
-    self.notes: tuple[str, ...] = ()
-    if any(".lora_" in key for key in self._file.shapes):
-      raise ValueError(f"{path} holds a LoRA adapter; {MERGE}")
-    config = hugging_face_config.read_config(os.path.dirname(path))
-    # The scope of a file without a model_type might be `roberta.`.
-    anchors = _ANCHORS if config.model_type else _ANCHORS[:1]
-    scope = names_lib.find_scope(self._file.shapes, anchors)
-    if scope:
-      self.notes += (f"The tensors' prefix {scope} was dropped.",)
-    keys = {key.removeprefix(scope): key for key in self._file.shapes}
-    has_choices = hugging_face_config.find_task(config) is task_registry.SWAG
-    self._keys = {
-      original_name(key, has_choices): old
-      for key, old in keys.items()
-      if key not in _COPIES and not key.endswith("embeddings.position_ids")
-    }
-    is_bert = config.model_type in (
-      None,
-      hugging_face_config.FIXED_SETTINGS["model_type"],
+  config = hugging_face_config.read_config(os.path.dirname(path))
+  # The scope of a file without a model_type might be `roberta.`.
+  anchors = _ANCHORS if config.model_type else _ANCHORS[:1]
+  scope = names_lib.find_scope(file.shapes, anchors)
+  if scope:
+    logging.info("%s: the tensors' prefix %s was dropped.", path, scope)
+  keys = {key.removeprefix(scope): key for key in file.shapes}
+  has_choices = hugging_face_config.find_task(config) is task_registry.SWAG
+  names = {
+    original_name(key, has_choices): old
+    for key, old in keys.items()
+    if key not in _COPIES and not key.endswith("embeddings.position_ids")
+  }
+  if has_choices:  # It is the same for all choices of a question.
+    names.pop(CHOICE_BIAS, None)
+  is_bert = config.model_type in (
+    None,
+    hugging_face_config.FIXED_SETTINGS["model_type"],
+  )
+  if _WORDS not in names or not config.hidden_size or not is_bert:
+    raise ValueError(
+      f"{path} does not hold one BERT model: its model_type is "
+      f"{config.model_type!r}, and its tensors are "
+      f"{messages.join_names(sorted(file.shapes), 5)}."
     )
-    if _WORDS not in self._keys or not config.hidden_size or not is_bert:
-      raise ValueError(
-        f"{path} does not hold one BERT model: its model_type is "
-        f"{config.model_type!r}, and its tensors are "
-        f"{messages.join_names(sorted(self._file.shapes), 5)}."
-      )
-    if has_choices and (key := self._keys.pop(CHOICE_BIAS, None)):
-      if bias := float(self._file.get(key)[0]):
-        self.notes += (
-          f"The bias {bias:.6g} of the choices' scores is left out, because it "
-          "is the same for all choices of a question.",
-        )
-    self._added: dict[str, np.ndarray] = {}
-    for key in _COPIES.keys() & keys.keys():
-      value, original = self._file.get(keys[key]), _COPIES[key]
-      if original not in self._keys or not np.array_equal(
-        value.astype(np.float32), self.get_tensor(original)
-      ):
-        raise ValueError(f"{key} in {path} must equal {original}.")
-    size = config.hidden_size
-    pooler = {f"{_POOLER}kernel": (size, size), f"{_POOLER}bias": (size,)}
-    layers = {"pooler": pooler}
-    if _COPIES["cls.predictions.decoder.bias"] in self._keys:
-      # Our pre-training model has both heads.
-      head = {f"{_NEXT}output_weights": (2, size), f"{_NEXT}output_bias": (2,)}
-      layers["next-sentence head"] = head
-    for layer, shapes in layers.items():
-      if shapes.keys() & self._keys.keys():
-        continue
-      note = f"The model has no {layer}, so an untrained one was added."
-      self.notes += (note,)
-      for name, shape in shapes.items():
-        value = np.zeros(shape, np.float32)
-        if len(shape) > 1:  # Zeros would pass no gradient to the layers below.
-          # A truncated normal matrix, equal in every call.
-          value = np.random.default_rng(0).standard_normal(shape, np.float32)
-          value = np.clip(value, -2, 2) * np.float32(config.initializer_range)
-        self._added[name] = value
+  added: dict[str, np.ndarray] = {}
 
-  @property
-  def untrained(self) -> frozenset[str]:
-    """The release's names of the tensors that the file does not hold."""
-    return frozenset(self._added)
-
-  def get_variable_to_shape_map(self) -> dict[str, tuple[int, ...]]:
-    """The shapes of all tensors by the release's names."""
-    shapes = {name: value.shape for name, value in self._added.items()}
-    for name, key in self._keys.items():
-      shape = self._file.shapes[key]
-      shapes[name] = shape[::-1] if name.endswith("/kernel") else shape
-    return shapes
-
-  def get_tensor(self, name: str) -> np.ndarray:
-    """Reads a tensor; floats become float32, kernels are transposed."""
-    if name in self._added:
-      return self._added[name]
-    value = self._file.get(self._keys[name])
+  def get(name: str) -> np.ndarray:
+    if name in added:
+      return added[name]
+    value = file.get(names[name])
     if value.dtype.kind not in "iub":  # NumPy has no kind for bfloat16.
       value = value.astype(np.float32)
     return np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
 
+  for key in _COPIES.keys() & keys.keys():
+    value, original = file.get(keys[key]), _COPIES[key]
+    if original not in names or not np.array_equal(
+      value.astype(np.float32), get(original)
+    ):
+      raise ValueError(f"{key} in {path} must equal {original}.")
+  size = config.hidden_size
+  pooler = {f"{_POOLER}kernel": (size, size), f"{_POOLER}bias": (size,)}
+  layers = {"pooler": pooler}
+  if _COPIES["cls.predictions.decoder.bias"] in names:
+    # Our pre-training model has both heads.
+    head = {f"{_NEXT}output_weights": (2, size), f"{_NEXT}output_bias": (2,)}
+    layers["next-sentence head"] = head
+  for layer, shapes in layers.items():
+    if shapes.keys() & names.keys():
+      continue
+    logging.info(
+      "%s: the model has no %s, so an untrained one was added.", path, layer
+    )
+    for name, shape in shapes.items():
+      value = np.zeros(shape, np.float32)
+      if len(shape) > 1:  # Zeros would pass no gradient to the layers below.
+        # A truncated normal matrix, equal in every call.
+        value = np.random.default_rng(0).standard_normal(shape, np.float32)
+        value = np.clip(value, -2, 2) * np.float32(config.initializer_range)
+      added[name] = value
+  all_shapes = {name: value.shape for name, value in added.items()}
+  for name, key in names.items():
+    shape = tuple(file.shapes[key])
+    all_shapes[name] = shape[::-1] if name.endswith("/kernel") else shape
+  return Tensors(path, all_shapes, get, frozenset(added))
+
 
 def open_file(path: str) -> Tensors:
-  """Opens a safetensors or an HDF5 file; raises the errors of `Reader`."""
+  """Opens a safetensors or an HDF5 file; raises as `open_model`."""
   shapes: dict[str, tuple[int, ...]] = {}
   if not path.endswith(hugging_face_config.SUFFIXES[0]):
     import h5py  # A dependency of Keras.

@@ -44,8 +44,8 @@ class ModelFolder:
     config: the model's sizes, from `config_file`.
     folder: the folder of the weights; "" for a new model.
     weights: the path of the weights; None for a new model.
-    reader: reads the weights; None for a new model, for a .weights.h5 file and
-      for a file of ONNX or LiteRT.
+    reader: reads the weights; None for a new model and for a file of ONNX or
+      LiteRT.
     vocab_file: a vocab.txt or a tokenizer.json; None without either.
     saved: what the files beside the weights say about the model, in run.json,
       label_map.json or Hugging Face's config.json; None if they say nothing.
@@ -93,8 +93,7 @@ class ModelFolder:
     if path:
       found = weights.find_weights(path)
       folder = run_info.get_folder(found)
-      is_keras = found.endswith(weights.KERAS_SUFFIX)
-      if not is_keras and not checkpoints.is_runtime_file(found):
+      if not checkpoints.is_runtime_file(found):
         reader = checkpoints.CheckpointReader(found)
       saved = _read_saved(found, folder, reader)
       # TF Hub's SavedModels have their vocabulary among the assets.
@@ -105,7 +104,7 @@ class ModelFolder:
       has_run = paths.exists(os.path.join(folder, run_info.RUN_FILE))
       if found != path or has_run or is_saved_model(found):
         run_info.check_vocab(folder, vocab_file)
-    config_file = bert_config_file or weights.find_config(found, folder)
+    config_file = bert_config_file or _find_config(found, folder)
     return cls(
       _read_config(config_file, found),
       config_file,
@@ -150,13 +149,9 @@ class ModelFolder:
     """
     if not self.weights:
       return {}
-    checkpoints.check_has_variables(self.weights)
-    if not self.reader:
-      raise ValueError(
-        f"{self.weights} holds weights of Keras. Convert it with `bert-tf "
-        "convert`."
-      )
-    shapes = self.reader.shapes
+    # A file of another runtime has no tensors, which raises ValueError.
+    reader = self.reader or checkpoints.CheckpointReader(self.weights)
+    shapes = reader.shapes
     if shapes or not is_saved_model(self.weights):  # It may only prepare texts.
       checkpoint_names.check_is_bert(self.weights, shapes)
     return shapes
@@ -469,6 +464,23 @@ def _as_settings(task: str, given: Mapping[str, Any]) -> Any:
   return kind(**{name: given.get(name) for name in names})
 
 
+def _find_config(path: str | None, folder: str) -> str:
+  """Returns the config in the folder of weights; ValueError without one."""
+  if not path:
+    raise ValueError(
+      "There is no model. Set `model` to the folder of one, or set "
+      "`bert_config_file` and `vocab_file`."
+    )
+  config_file = os.path.join(folder, run_info.CONFIG_FILE)
+  theirs = os.path.join(folder, hugging_face_config.CONFIG)
+  is_theirs = not paths.exists(config_file) and paths.exists(theirs)
+  if is_theirs or hugging_face_config.is_weights(path):
+    config_file = theirs
+  if not paths.exists(config_file):
+    raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
+  return config_file
+
+
 def _read_config(config_file: str, path: str | None) -> BertConfig:
   values = json_files.read_object(config_file)
   is_theirs = bool(path) and hugging_face_config.is_weights(path or "")
@@ -498,9 +510,15 @@ def _read_saved(
       # The scores in run.json are those of the newest checkpoint.
       return dataclasses.replace(run, scores={})
     return run
-  if not (labels := run_info.read_labels(folder)):
+  labels = run_info.read_labels(folder)
+  is_of_words = bool(reader and reader.labels_words)
+  if is_of_words and reader and not labels:
+    num_labels = reader.shapes["output_bias"][0]
+    names = hugging_face_config.numbered_labels(num_labels)
+    labels = run_info.LabelSpec("ner", run_info.WORDS, names)
+  if not labels:
     return None
-  is_of_words = labels.problem_type == run_info.WORDS
+  is_of_words |= labels.problem_type == run_info.WORDS
   task = task_registry.NER if is_of_words else task_registry.CLASSIFICATION
   return run_info.RunInfo(task=task.name, labels=labels)
 

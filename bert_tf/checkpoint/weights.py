@@ -9,7 +9,8 @@ from bert_tf.files import messages, paths, recognize
 from bert_tf.model import hugging_face_config
 
 RELEASED = "bert_model.ckpt"  # The prefix in the folders of 2018.
-KERAS_SUFFIX = ".weights.h5"  # Of files that only `bert-tf convert` reads.
+# Files that only Keras' own functions read.
+_KERAS_SUFFIXES = (".keras", ".weights.h5")
 
 
 def find_weights(path: str) -> str:
@@ -20,25 +21,18 @@ def find_weights(path: str) -> str:
   """
   path = download.resolve_model(path)
   if paths.is_file(path):
-    suffixes = (*hugging_face_config.SUFFIXES, KERAS_SUFFIX)
-    if not path.endswith(suffixes) and not checkpoints.is_runtime_file(path):
-      # A file of Keras is a zip archive, but there is better advice.
-      form = "" if path.endswith(".keras") else recognize.form_of(path)
-      fault = f"it is {form}." if form else _list([path])
-      raise ValueError(f"{path} is not a model: {fault}")
-    return path
+    if hugging_face_config.is_weights(path) or checkpoints.is_runtime_file(
+      path
+    ):
+      return path
+    is_keras = path.endswith(_KERAS_SUFFIXES)
+    form = "" if is_keras else recognize.form_of(path)
+    fault = f"it is {form}." if form else _list([path])
+    raise ValueError(f"{path} is not a model: {fault}")
   if run_info.get_folder(path) != path:
     checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
     return path
   names = paths.list_folder(path)
-  if "adapter_config.json" in names:
-    raise ValueError(f"{path} is a LoRA adapter; {hugging_face.MERGE}")
-  if "snapshots" in names:
-    folder = os.path.join(path, "snapshots")
-    raise ValueError(
-      f"{path} is a folder of Hugging Face's cache. Give one of the folders in "
-      f"{folder}: {', '.join(paths.list_folder(folder))}."
-    )
   # The folder, else the newest version below it.
   versions = sorted(filter(str.isdecimal, names), key=int, reverse=True)
   saved_models = [path, *(os.path.join(path, version) for version in versions)]
@@ -60,26 +54,7 @@ def find_weights(path: str) -> str:
     return models[0]
   if models:
     raise ValueError(f"{path} holds several models: {', '.join(models)}.")
-  raise ValueError(
-    f"{path} holds no model that can be read: {_list(names, path)}"
-  )
-
-
-def find_config(path: str | None, folder: str) -> str:
-  """Returns the config in the folder of weights; ValueError without one."""
-  if not path:
-    raise ValueError(
-      "There is no model. Set `model` to the folder of one, or set "
-      "`bert_config_file` and `vocab_file`."
-    )
-  config_file = os.path.join(folder, run_info.CONFIG_FILE)
-  theirs = os.path.join(folder, hugging_face_config.CONFIG)
-  is_theirs = not paths.exists(config_file) and paths.exists(theirs)
-  if is_theirs or hugging_face_config.is_weights(path):
-    config_file = theirs
-  if not paths.exists(config_file):
-    raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
-  return config_file
+  raise ValueError(f"{path} holds no model that can be read: {_list(names)}")
 
 
 def hash_weights(path: str) -> str:
@@ -94,14 +69,11 @@ def hash_weights(path: str) -> str:
   return paths.sha256(weights)
 
 
-def _list(files: Sequence[str], folder: str = "") -> str:
+def _list(files: Sequence[str]) -> str:
   names = [os.path.basename(path) for path in files]
   found = f"there is {messages.join_names(names, 10) or 'nothing'}"
-  if any(path.endswith(".keras") for path in files):
+  if any(path.endswith(_KERAS_SUFFIXES) for path in files):
     return f"{found}. Load it with Keras and call its `save_pretrained`."
-  if keras_files := [path for path in files if path.endswith(KERAS_SUFFIX)]:
-    path = os.path.join(folder, keras_files[0])
-    return f"{found}. Convert {path} with `bert-tf convert`."
   return (
     f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
     "of a run, a SavedModel, or model.safetensors or tf_model.h5 of "

@@ -10,7 +10,7 @@ not, and by default it is Python's documentation.
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command
 from bert_tf.text import text_config
 
 
@@ -40,11 +40,10 @@ class CorpusConfig(text_config.PydocConfig):
 
 
 @command.of(CorpusConfig)
-def run() -> None:
+def run(config: CorpusConfig) -> None:
   """Writes the corpus that the flags describe."""
   from bert_tf.text import corpus_build, sources
 
-  config = config_flags.build(CorpusConfig)
   inputs = sources.find_files(
     config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )

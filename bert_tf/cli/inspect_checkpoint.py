@@ -13,7 +13,7 @@ import math
 import sys
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,10 @@ class InspectConfig:
 
 
 @command.of(InspectConfig, arguments="[CHECKPOINT] [OTHER]")
-def run(path: str | None = None, other_path: str | None = None) -> None:
+def run(
+  config: InspectConfig, path: str | None = None, other_path: str | None = None
+) -> None:
   """Lists one checkpoint, compares two, or explains a config."""
-  config = config_flags.build(InspectConfig)
   if (path is None) == (config.config is None):
     raise ValueError("give either CHECKPOINT [OTHER] or `config`.")
   if path is None:

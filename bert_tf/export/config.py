@@ -35,12 +35,6 @@ class ExportConfig(ModelConfig):
     flag="text",
     main=True,
   )
-  with_attention: bool = settings.output(
-    False,
-    "Whether the SavedModel of a model with a head can return its attention.",
-    flag="attention",
-    main=True,
-  )
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -48,5 +42,3 @@ class ExportConfig(ModelConfig):
       raise ValueError(
         f"`quantize={self.quantize}` needs `runtime=onnx` or `runtime=litert`."
       )
-    if self.runtime != "tensorflow" and self.with_attention:
-      raise ValueError("`attention` needs `runtime=tensorflow`.")

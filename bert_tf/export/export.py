@@ -13,9 +13,11 @@ from absl import logging
 from bert_tf import task_registry
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.export import config as configs
-from bert_tf.export import encoders, runtimes, saved_models, text
+from bert_tf.export import encoders, runtimes, saved_models
+from bert_tf.export.config import ExportConfig
+from bert_tf.export.text import BertTokenizer
 from bert_tf.files import atomic, paths
+from bert_tf.inference.config import ModelConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Built:
   signatures: saved_models.Signatures
 
 
-def run(config: configs.ExportConfig, replaces: bool = False) -> str:
+def run(config: ExportConfig, replaces: bool = False) -> str:
   """Writes a model with run.json, bert_config.json and vocab.txt.
 
   It is a SavedModel, or the file of another runtime, whose outputs are checked.
@@ -53,14 +55,11 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
   if not is_saved_model:
     runtimes.check_installed(config.runtime)
   with_text = config.with_text and is_saved_model
-  built = build(config, with_text, config.with_attention)
-  info = built.files.info
-  if config.with_attention and not task_registry.TASKS[info.task].model:
-    raise ValueError(f"`attention` needs a task with a head, not {info.task}.")
-  reader = built.files.reader
-  assert reader
-  if checkpoints.GLOBAL_STEP in reader.shapes:
-    step = int(reader.get(checkpoints.GLOBAL_STEP))
+  built = build(config, with_text)
+  files, info = built.files, built.files.info
+  assert files.reader
+  if checkpoints.GLOBAL_STEP in files.reader.shapes:
+    step = int(files.reader.get(checkpoints.GLOBAL_STEP))
     training = dataclasses.replace(info.training, global_step=step)
     info = dataclasses.replace(info, training=training)
   long_text = getattr(info.settings, "long_text", None)
@@ -83,67 +82,55 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
       differences = runtimes.convert(
         saved_model,
         folder,
-        built.files.config,
+        files.config,
         config.runtime,
         is_int8=config.quantize == "int8",
       )
       for name, difference in differences.items():
         logging.info("%s: differs by at most %.1e.", name, difference)
-    run_info.write_run(
-      folder, info, built.files.config, built.files.vocab_content
-    )
+    run_info.write_run(folder, info, files.config, files.vocab_content)
   logging.info("Wrote %s.", config.export_dir)
   return info.task
 
 
-def build(
-  config: configs.ModelConfig,
-  with_text: bool = True,
-  with_attention: bool = False,
-) -> Built:
+def build(config: ModelConfig, with_text: bool = True) -> Built:
   """Builds in memory the model that `run` writes.
 
-  `with_text` adds the functions that take texts, for tasks that have them, and
-  `with_attention` the one that returns the attention. Raises the errors of
-  `run`.
+  `with_text` adds the functions that take texts, for tasks that have them.
+  Raises the errors of `run`.
   """
   files = config.open()
   if with_text:
     files.needed_vocab()
-  task = task_registry.find(files.task_name)
-  if task is task_registry.PREPROCESSING and not with_text:
+  task, settings = task_registry.find(files.task_name), files.settings
+  is_preprocessing = task is task_registry.PREPROCESSING
+  if is_preprocessing and not with_text:
     raise ValueError("`task=preprocessing` takes texts, so it needs `text`.")
   if task is task_registry.PRETRAINING:
     files.config.check_bidirectional(files.config_file)
   tokenizer = None
-  if task is task_registry.PREPROCESSING or (
-    with_text and task.text_signatures
-  ):
+  if is_preprocessing or (with_text and task.text_signatures):
     of_texts = files.make_tokenizer(files.case)
     case = of_texts.basic_tokenizer
-    tokenizer = text.BertTokenizer(
+    tokenizer = BertTokenizer(
       of_texts.vocab, case.do_lower_case, case.strip_accents
     )
-  info = files.info
-  if task is task_registry.PREPROCESSING:
+  if is_preprocessing:
     assert tokenizer
-    length = info.settings.max_seq_length
-    preprocessor = encoders.Preprocessor(tokenizer, length)
+    preprocessor = encoders.Preprocessor(tokenizer, settings.max_seq_length)
     return Built(files, preprocessor, preprocessor.signatures())
-  model = files.load_model(task_registry.load(task.model))
-  positions = files.config.max_position_embeddings
-  named = saved_models.NamedModel(model, positions)
-  functions = saved_models.functions_on_ids(named, info)
+  model = saved_models.NamedModel(
+    files.load_model(task_registry.load(task.model)),
+    files.config.max_position_embeddings,
+  )
+  functions = saved_models.make_ids_signatures(model, files.info)
+  module = tf.Module(name="served")
   if task is task_registry.ENCODER:
-    lower_case = info.settings.do_lower_case is not False
-    module: tf.Module = encoders.Encoder(named, files.vocab_file, lower_case)
-  else:
-    module = tf.Module(name="served")
-    module.model = named
-    if with_attention:
-      functions |= saved_models.attention_function(model.bert, named)
+    lower_case = settings.do_lower_case is not False
+    module = encoders.Encoder(model, files.vocab_file, lower_case)
+  module.model = model
   if tokenizer:
-    make = task_registry.load(task.text_signatures)
-    functions |= make(named, tokenizer, info)
+    make_signatures = task_registry.load(task.text_signatures)
+    functions |= make_signatures(model, tokenizer, files.info)
   module.tokenizer = tokenizer  # Its vocabulary is saved with the module.
   return Built(files, module, functions)

@@ -8,25 +8,23 @@ import logging
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import modeling
 from bert_tf.checkpoint import checkpoints
 from bert_tf.files import packages
-from bert_tf.inference import ids_functions, runtimes
+from bert_tf.inference import ids_functions
 from bert_tf.inference.ids_functions import IdsFunction
+from bert_tf.model.model_config import BertConfig
+from bert_tf.tasks import base
 
 # The file of each runtime.
 FILES = dict(zip(("onnx", "litert"), checkpoints.RUNTIME_FILES))
 
 # ONNX 1.13 (2022), the newest version that tf2onnx 1.17 writes.
 _OPSET = 18
-
-# Names of the axes of inputs in an ONNX file.
-_AXES_BY_RANK = {2: ("batch", "length"), 3: ("batch", "choices", "length")}
-_AXES = {"masked_lm_positions": ("batch", "predictions")}
 
 # Allowed difference of float32 outputs, which have a scale of about 1. With 6
 # layers they differ by 5e-6, with 12 to 24 layers by less than 1e-4.
@@ -54,7 +52,7 @@ def check_installed(runtime: str) -> None:
 def convert(
   saved_model: str,
   folder: str,
-  config: modeling.BertConfig,
+  config: BertConfig,
   runtime: str,
   is_int8: bool,
 ) -> dict[str, float]:
@@ -76,14 +74,15 @@ def convert(
     ValueError: if the SavedModel cannot be converted, or the outputs differ too
       much.
   """
-  function = ids_functions.load_functions(saved_model)[0][ids_functions.IDS]
+  loaded = tf.saved_model.load(saved_model)
+  function = ids_functions.SignatureFunction(loaded, ids_functions.IDS, config)
   path = os.path.join(folder, FILES[runtime])
   if runtime == "onnx":
     _write_onnx(function, path, is_int8)
   else:
     _write_litert(saved_model, path, is_int8)
   samples = [sample(function, config, *sizes) for sizes in _CHECKED_SIZES]
-  converted = runtimes.load_function(path, config)
+  converted = ids_functions.load_runtime_file(path, config)
   largest = find_differences(function, converted, samples)
   # The differences of int8 outputs may have any finite size.
   limit = np.finfo(np.float32).max if is_int8 else _TOLERANCE
@@ -122,7 +121,7 @@ def find_differences(
 
 def sample(
   function: IdsFunction,
-  config: modeling.BertConfig,
+  config: BertConfig,
   batch_size: int,
   length: int,
 ) -> dict[str, np.ndarray]:
@@ -152,35 +151,24 @@ def _write_onnx(
   """Writes the function as an ONNX file with dynamic shapes."""
   import onnx
   import tf2onnx
+  from onnxruntime import quantization
 
-  first = ids_functions.ID_NAMES
-  names = (*first, *sorted(function.inputs.keys() - {*first}))
-  specs = [function.inputs[name] for name in names]
+  names = [n for n in base.ModelInput._fields if n in function.inputs]
 
-  @tf.function(
-    input_signature=[
-      tf.TensorSpec(spec.shape, spec.dtype, name)
-      for name, spec in zip(names, specs)
-    ],
-    autograph=False,
-  )
-  def by_position(*values: tf.Tensor) -> Mapping[str, tf.Tensor]:
+  def call(*values: tf.Tensor) -> Mapping[str, Any]:
     return function.signature(**dict(zip(names, values)))
 
-  # tf2onnx logs each step, and warns of differences that `convert` checks.
-  logging.getLogger("tf2onnx").setLevel(logging.ERROR)
-  converted, _ = tf2onnx.convert.from_function(
-    by_position, by_position.input_signature, opset=_OPSET
-  )
-  for value in converted.graph.input:
-    dimensions = value.type.tensor_type.shape.dim
-    axes = _AXES.get(value.name) or _AXES_BY_RANK[len(dimensions)]
-    for dimension, axis in zip(dimensions, axes):
-      dimension.dim_param = axis
-  onnx.save(converted, path)
-  if is_int8:
-    from onnxruntime import quantization
-
+  signature = [function.inputs[name] for name in names]
+  by_position = tf.function(call, signature, autograph=False)
+  # The packages log each step, and warn of differences that `convert` checks.
+  logging.disable(logging.WARNING)
+  try:
+    model, _ = tf2onnx.convert.from_function(
+      by_position, signature, opset=_OPSET
+    )
+    onnx.save(model, path)
+    if not is_int8:
+      return
     with tempfile.TemporaryDirectory() as folder:
       prepared = os.path.join(folder, "prepared.onnx")
       # Shape inference only; onnxruntime optimizes when it loads the file.
@@ -195,6 +183,8 @@ def _write_onnx(
         reduce_range=True,
         weight_type=quantization.QuantType.QInt8,
       )
+  finally:
+    logging.disable(logging.NOTSET)
 
 
 def _write_litert(saved_model: str, path: str, is_int8: bool) -> None:

@@ -13,8 +13,6 @@ from bert_tf.model import model_inputs
 from bert_tf.model.kernels import backend
 from bert_tf.modeling import Tensor
 
-ALL_POSITIONS = "ids_all_positions"  # Masked-LM logits of all positions.
-
 Signatures = dict[str, Any]  # tf.functions with an input_signature, by name.
 
 
@@ -42,43 +40,30 @@ class NamedModel(tf.Module):
     self.max_positions = max_positions
 
     # A closure, because tf.Module would track and save an attribute.
-    def run(inputs: Mapping[str, Tensor], training: bool) -> Any:
-      if not training:
-        return self.call_layer(model, inputs, training=False)
-      seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
-      seeds = model.seed_generator
-      with seeds.counted_from(tf.cast(seed, seeds.state.dtype)):
-        return self.call_layer(model, inputs, training=True)
+    def call(inputs: Mapping[str, Tensor], training: bool) -> Any:
+      state = [(v, self.values[v.path]) for v in model.weights]
+      with keras.StatelessScope(state):
+        if not training:
+          return model(inputs, training=False)
+        seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+        seeds = model.seed_generator
+        with seeds.counted_from(tf.cast(seed, seeds.state.dtype)):
+          return model(inputs, training=True)
 
-    self._run = run
-
-  def call_layer(
-    self,
-    layer: keras.layers.Layer,
-    inputs: Mapping[str, Tensor],
-    **settings: bool,
-  ) -> Any:
-    """Calls the Keras model, or one of its layers, with the variables here."""
-    state = [(v, self.values[v.path]) for v in layer.weights]
-    with keras.StatelessScope(state):
-      return layer(inputs, **settings)
+    self._call = call
 
   def __call__(
     self, inputs: Mapping[str, Tensor], training: bool = False
   ) -> Any:
     """Runs the Keras model and returns its outputs.
 
+    Inputs without a position get one. A length or value out of range fails an
+    assertion.
+
     Args:
       inputs: input_ids, input_mask and segment_ids, int32 [..., F]; models
         that predict masked words also need masked_lm_positions, int32 [B, P].
       training: whether to apply dropout, with new dropout masks in each call.
-    """
-    return self._run(self.checked(inputs), training)
-
-  def checked(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the inputs, which get a position if they have none.
-
-    A length or value out of range fails an assertion.
     """
     length = tf.shape(inputs["input_ids"])[-1]
     check = tf.debugging.assert_less_equal(
@@ -95,13 +80,18 @@ class NamedModel(tf.Module):
     for name in ids_functions.ID_NAMES:
       paddings = [[0, 0]] * (inputs[name].shape.rank - 1) + [[0, added]]
       inputs[name] = tf.pad(inputs[name], paddings)
-    return inputs
+    return self._call(inputs, training)
 
 
 def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
   """Returns a decorator for a tf.function with an input signature."""
   # AutoGraph is slow, and no Python control flow depends on a tensor.
   return tf.function(input_signature=input_signature, autograph=False)
+
+
+def texts_spec(*names: str) -> list[tf.TensorSpec]:
+  """Returns the input_signature of `names`: string [B]."""
+  return [tf.TensorSpec([None], tf.string, name) for name in names]
 
 
 def ids_function(
@@ -122,57 +112,23 @@ def ids_function(
   return ids
 
 
-def functions_on_ids(model: NamedModel, info: run_info.RunInfo) -> Signatures:
+def make_ids_signatures(
+  model: NamedModel, info: run_info.RunInfo
+) -> Signatures:
   """Returns the function `ids` of a model, which is the default.
 
-  It takes ID_NAMES, int32 [B, F], for multiple choice [B, C, F], and returns
-  the outputs of `ids_functions.name_outputs`. A pre-trained model also takes
-  `masked_lm_positions`, int32 [B, P], and has the function `ids_all_positions`,
-  which returns the same for all positions.
+  It takes ID_NAMES, int32 [B, F], for multiple choice [B, C, F], and for a
+  pre-trained model `masked_lm_positions`, int32 [B, P]. It returns the outputs
+  of `ids_functions.name_outputs`.
   """
   model_class = task_registry.load(task_registry.find(info.task).model)
   model_class = model_class or modeling.BertModel
-
-  def compute(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    return ids_functions.name_outputs(model(inputs), info)
-
-  def compute_all(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    positions = tf.range(tf.shape(inputs["input_ids"])[1])
-    positions = tf.zeros_like(inputs["input_ids"]) + positions[None, :]
-    return compute({**inputs, "masked_lm_positions": positions})
-
-  more = model_class.more_inputs
-  rank = len(model_class.input_shape_names)
-  ids = ids_function(compute, rank, (*ids_functions.ID_NAMES, *more))
-  functions = {ids_functions.IDS: ids, ids_functions.DEFAULT: ids}
-  if "masked_lm_positions" in more:
-    functions[ALL_POSITIONS] = ids_function(compute_all)
-  return functions
-
-
-def attention_function(
-  bert: modeling.BertModel, model: NamedModel
-) -> Signatures:
-  """Returns the function `attention`.
-
-  It takes ID_NAMES, int32 [B, F], and returns `attention`, float32 [B, L, N, F,
-  T]: the weight from token F to token T in head N of layer L; 0 for padding.
-  `bert` is called with the values of `model`.
-  """
-
-  def attend(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    inputs = model.checked(inputs)
-    output = model.call_layer(bert, inputs, return_attention_probs=True)
-    return {
-      ids_functions.ATTENTION: ids_functions.stack_attention(output, inputs)
-    }
-
-  return {ids_functions.ATTENTION: ids_function(attend)}
-
-
-def texts_spec(*names: str) -> list[tf.TensorSpec]:
-  """Returns the input_signature of `names`: string [B]."""
-  return [tf.TensorSpec([None], tf.string, name) for name in names]
+  ids = ids_function(
+    lambda inputs: ids_functions.name_outputs(model(inputs), info),
+    len(model_class.input_shape_names),
+    (*ids_functions.ID_NAMES, *model_class.more_inputs),
+  )
+  return {ids_functions.IDS: ids, ids_functions.DEFAULT: ids}
 
 
 def _range_checks(

@@ -4,31 +4,28 @@ Shapes are those of modeling.py, with K the number of requested layers.
 """
 
 import dataclasses
-import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf.files import atomic, paths, shard_files, text_lines
-from bert_tf.inference import batches, ids_functions, runtimes
-from bert_tf.inference import inputs as inputs_lib
+from bert_tf.inference import ids_functions
+from bert_tf.inference.batches import BLOCK_SIZE, answer_rows
 from bert_tf.inference.config import ExtractionConfig
+from bert_tf.inference.inputs import map_rows, texts_by_name, to_rows
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, encoder
-from bert_tf.tasks import config as task_config
-from bert_tf.text import unknown_pieces
+from bert_tf.text.unknown_pieces import PieceCounts
 from bert_tf.training import progress
 
 # Separates the two texts of a pair in a line.
 _SEPARATOR = " ||| "
 
 _NAMES = ("text", "text_b")
-
-# The output of an encoder's last layer.
-_LAST = "sequence_output"
 
 T = TypeVar("T")
 
@@ -79,22 +76,20 @@ class FeatureExtractor:
   """
 
   def __init__(self, config: ExtractionConfig | str, **settings: Any) -> None:
-    # Whether `encode` uses the length that the model's folder gives.
-    takes_saved_length = False
+    saved_length = {}
     if isinstance(config, str | os.PathLike):
+      saved_length = {"max_seq_length": settings.get("max_seq_length")}
       path = os.fspath(config)
       config = ExtractionConfig(init_checkpoint=path, layers=(-1,))
-      takes_saved_length = "max_seq_length" not in settings
     self.config = config = dataclasses.replace(config, **settings)
-    self._files = files = config.open(
-      task="encoder",
-      do_lower_case=config.do_lower_case,
-      max_seq_length=None if takes_saved_length else config.max_seq_length,
-      pooling=None if config.pooling == "none" else config.pooling,
-    )
+    given = {
+      "do_lower_case": config.do_lower_case,
+      "max_seq_length": config.max_seq_length,
+      "pooling": None if config.pooling == "none" else config.pooling,
+    }
+    files = config.open(task="encoder", **{**given, **saved_length})
     files.needed_vocab()
     self.bert_config = files.config
-    self.bert_config.check_lengths(config.max_seq_length, files.config_file)
     num_layers = self.bert_config.num_hidden_layers
     for index in config.layers:
       if not -num_layers <= index < num_layers:
@@ -103,36 +98,32 @@ class FeatureExtractor:
           "layers."
         )
     tokenizer = files.make_tokenizer(files.case)
-    self._names = names = [
-      _LAST if index % num_layers == num_layers - 1 else f"layer_{index}"
-      for index in config.layers
-    ]
+    self._task = encoder.EncoderTask(
+      tokenizer=tokenizer, settings=files.settings
+    )
+    self._counts = PieceCounts(tokenizer, "the texts")
     self._function: ids_functions.IdsFunction
     if files.is_runtime_file:
-      self._function = runtimes.load_function(str(files.weights), files.config)
-      if {*names} != {_LAST}:
+      self._function = ids_functions.load_runtime_file(
+        str(files.weights), files.config
+      )
+      if {index % num_layers for index in config.layers} != {num_layers - 1}:
         raise ValueError(
           f"{files.weights} gives only the last layer; set `layers` to -1."
         )
-    else:
-      model = files.load_model(None)
-      model.embeddings.use_one_hot_embeddings = config.use_one_hot_embeddings
+      return
+    model = files.load_model(None)
+    model.embeddings.use_one_hot_embeddings = config.use_one_hot_embeddings
 
-      def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
-        layers = model(features).all_encoder_layers
-        outputs = {n: layers[i] for n, i in zip(names, config.layers)}
-        return {_LAST: layers[-1], **outputs}
+    def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
+      output = model(features)
+      layers = [output.all_encoder_layers[i] for i in config.layers]
+      return {
+        "sequence_output": output.sequence_output,
+        "layers": tf.stack(layers, axis=1),
+      }
 
-      self._function = ids_functions.KerasFunction(compute, files.config)
-    self._counts = unknown_pieces.PieceCounts(tokenizer, "the texts")
-    lengths = task_config.EncoderSettings(max_seq_length=config.max_seq_length)
-    self._task = encoder.EncoderTask(tokenizer=tokenizer, settings=lengths)
-
-  @functools.cached_property
-  def _vector_task(self) -> encoder.EncoderTask:
-    return encoder.EncoderTask(
-      tokenizer=self._task.tokenizer, settings=self._files.settings
-    )
+    self._function = ids_functions.KerasFunction(compute, files.config)
 
   def encode(self, texts: Any, normalize: bool | None = None) -> np.ndarray:
     """Computes one vector for each text, as the server's /v1/embeddings does.
@@ -153,22 +144,19 @@ class FeatureExtractor:
       ValueError: if an item is not a text, or sentence-transformers' files list
         a step that bert_tf lacks.
     """
-    rows, is_single = inputs_lib.to_rows(texts)
-    task = self._vector_task
-
-    def read() -> Iterator[base.Inputs]:
-      for index, row in enumerate(rows):
-        text = inputs_lib.texts_by_name(index, row, task.fields)
-        yield from task.preprocess([text])
+    rows, is_single = to_rows(texts)
+    task = self._task
+    named = map_rows(lambda row: texts_by_name(row, task.fields), rows)
 
     def pool(inputs: base.Inputs, outputs: list[np.ndarray]) -> np.ndarray:
-      [sequence], [[vectors]] = inputs.sequences, outputs
+      [sequence], [vectors] = inputs.sequences, outputs
       pieces = vectors[: len(sequence.input_ids)]
       # A copy, because [CLS] alone would keep its batch in memory.
       return task.vector(pieces, normalize).copy()
 
+    found = self._answer(task.preprocess([*named]), "sequence_output", pool)
     vectors = np.zeros((len(rows), self.bert_config.hidden_size), np.float32)
-    for i, vector in enumerate(self._answer(read(), (_LAST,), pool)):
+    for i, vector in enumerate(found):
       vectors[i] = vector
     return vectors[0] if is_single else vectors
 
@@ -181,27 +169,26 @@ class FeatureExtractor:
     Raises:
       ValueError: if an item is neither a text nor a pair.
     """
+    tokenizer = self._task.tokenizer
 
-    def read() -> Iterator[base.Inputs]:
-      tokenize = self._task.tokenizer.tokenize_to_ids
-      for index, text in enumerate(texts):
-        row = inputs_lib.texts_by_name(index, text, _NAMES)
-        # "" as second text is none.
-        ids = [tokenize(row.get(name, "")) for name in _NAMES]
-        yield base.Inputs([self._task.pack(*ids)])
+    def preprocess(text: Text) -> base.Inputs:
+      row = texts_by_name(text, _NAMES)
+      # "" as second text is none.
+      ids = [tokenizer.tokenize_to_ids(row.get(n, "")) for n in _NAMES]
+      return base.Inputs([self._task.pack(*ids)])
 
     def describe(
       inputs: base.Inputs, outputs: list[np.ndarray]
     ) -> TextFeatures:
       [sequence], [vectors] = inputs.sequences, outputs  # [K, F, D]
       ids = sequence.input_ids
-      tokens = self._task.tokenizer.convert_ids_to_tokens(ids)
+      tokens = tokenizer.convert_ids_to_tokens(ids)
       pooled = encoder.pool(vectors[:, : len(ids)], self.config.pooling)
       # Copies, so that features of a text do not keep its batch in memory.
       return TextFeatures(tuple(tokens), pooled.copy())
 
-    block = self.config.batch_size
-    yield from self._answer(read(), self._names, describe, block)
+    inputs = map_rows(preprocess, texts)
+    yield from self._answer(inputs, "layers", describe, self.config.batch_size)
 
   def predict(self, inputs: Any) -> Any:
     """Returns the TextFeatures of a row, or a list of them for several rows.
@@ -209,26 +196,29 @@ class FeatureExtractor:
     A row is a text, a pair as a tuple, or a dict of `text` and `text_b`.
     Several rows come in any form that `Predictor.predict` takes.
     """
-    rows, is_single = inputs_lib.to_rows(inputs)
+    rows, is_single = to_rows(inputs)
     results = list(self.extract(rows))
     return results[0] if is_single else results
 
   def _answer(
     self,
     rows: Iterable[base.Inputs],
-    names: Sequence[str],
+    name: str,
     answer: Callable[[base.Inputs, list[np.ndarray]], T],
-    block_size: int = batches.BLOCK_SIZE,
+    block_size: int = BLOCK_SIZE,
   ) -> Iterator[T]:
-    """Yields the answers of rows to the outputs with these names, [K, F, D]."""
+    """Yields the answers of rows to sequence_output, [F, D], or layers."""
 
-    def compute(sequences: Sequence[base.ModelInput]) -> np.ndarray:
+    def compute(sequences: list[base.ModelInput]) -> np.ndarray:
       for sequence in sequences:
         self._counts.add_ids(sequence.input_ids)
-      outputs = self._function(base.batch(sequences), names)
-      return np.stack([outputs[name] for name in names], axis=1)
+      outputs = self._function(base.batch(sequences))
+      if name not in outputs:  # A file of ONNX or LiteRT: K times the last.
+        layers = [outputs["sequence_output"]] * len(self.config.layers)
+        return np.stack(layers, axis=1)
+      return outputs[name]
 
-    return batches.answer_rows(
+    return answer_rows(
       rows, compute, answer, lambda length: self.config.batch_size, block_size
     )
 
@@ -294,25 +284,23 @@ def extract_file(
           arrays[f"features_{index}"] = text.vectors
       with open(unfinished, "wb") as file:  # savez would add .npz to a name.
         np.savez(file, **arrays)
-    else:
-      with open(unfinished, "w", encoding="utf-8") as writer:
-        for number, text in enumerate(features):
-          # A rounded float32 would print with more digits.
-          vectors = np.round(text.vectors.astype(np.float64), 6).tolist()
-          content: dict[str, Any] = {"linex_index": number}
-          if config.pooling != "none":
-            content["layers"] = _by_layer(config, vectors)
-          else:
-            content["features"] = [
-              {"token": token, "layers": _by_layer(config, values)}
-              for token, values in zip(text.tokens, zip(*vectors))
-            ]
-          writer.write(json.dumps(content) + "\n")
+      return num_lines
+
+    def by_layer(vectors: Iterable[list]) -> list[dict[str, Any]]:
+      pairs = zip(config.layers, vectors)
+      return [{"index": index, "values": values} for index, values in pairs]
+
+    with open(unfinished, "w", encoding="utf-8") as writer:
+      for number, text in enumerate(features):
+        # A rounded float32 would print with more digits.
+        vectors = np.round(text.vectors.astype(np.float64), 6).tolist()
+        content: dict[str, Any] = {"linex_index": number}
+        if config.pooling != "none":
+          content["layers"] = by_layer(vectors)
+        else:
+          content["features"] = [
+            {"token": token, "layers": by_layer(values)}
+            for token, values in zip(text.tokens, zip(*vectors))
+          ]
+        writer.write(json.dumps(content) + "\n")
   return num_lines
-
-
-def _by_layer(
-  config: ExtractionConfig, vectors: Iterable[list]
-) -> list[dict[str, Any]]:
-  pairs = zip(config.layers, vectors)
-  return [{"index": index, "values": values} for index, values in pairs]

@@ -1,13 +1,20 @@
 """A model as a function on word-piece ids, whatever holds the model.
 
 It is a Keras model with the weights of a checkpoint, a SavedModel, or a file of
-another runtime (runtimes.py).
+ONNX or LiteRT.
 """
 
 import abc
 import functools
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Iterable,
+  Iterator,
+  Mapping,
+  Sequence,
+)
 from typing import Any
 
 import numpy as np
@@ -19,7 +26,10 @@ from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import errors, packages
 from bert_tf.model import model_inputs
 from bert_tf.model.layers import layer_norm
+from bert_tf.model.model_config import BertConfig
 from bert_tf.modeling import Tensor
+from bert_tf.tasks import base
+from bert_tf.tasks.rows import Answer, Row
 
 # Inputs of functions on word-piece ids, in this order.
 ID_NAMES = ("input_ids", "input_mask", "segment_ids")
@@ -43,11 +53,11 @@ class IdsFunction(abc.ABC):
     outputs: dtypes and shapes of the outputs, by name.
   """
 
+  inputs: Specs
   outputs: Specs
 
-  def __init__(self, inputs: Specs, config: modeling.BertConfig | None) -> None:
-    self.inputs = inputs
-    self._config = config  # None for a SavedModel that checks its inputs.
+  def __init__(self, config: BertConfig) -> None:
+    self._config = config
 
   def __call__(
     self, arrays: Mapping[str, np.ndarray], names: Collection[str] = ()
@@ -58,14 +68,13 @@ class IdsFunction(abc.ABC):
     range, which would silently stand for others.
     """
     arrays = {name: arrays[name] for name in self.inputs}
-    if config := self._config:
-      length = arrays["input_ids"].shape[-1]
-      if length > config.max_position_embeddings:
-        raise ValueError(
-          f"an input has {length} word pieces, but the model takes at most "
-          f"{config.max_position_embeddings}."
-        )
-      model_inputs.check_values(arrays, config)
+    length = arrays["input_ids"].shape[-1]
+    if length > self._config.max_position_embeddings:
+      raise ValueError(
+        f"an input has {length} word pieces, but the model takes at most "
+        f"{self._config.max_position_embeddings}."
+      )
+    model_inputs.check_values(arrays, self._config)
     try:
       outputs = self._compute(arrays)
     except tf.errors.InvalidArgumentError as error:
@@ -96,18 +105,18 @@ class KerasFunction(IdsFunction):
   def __init__(
     self,
     call: Callable[[dict[str, Tensor]], Mapping[str, Tensor]],
-    config: modeling.BertConfig,
+    config: BertConfig,
     names: Sequence[str] = ID_NAMES,
     rank: int = 2,
   ) -> None:
-    specs = {n: tf.TensorSpec([None] * rank, tf.int32, n) for n in names}
-    super().__init__(specs, config)
+    super().__init__(config)
+    self.inputs = {n: tf.TensorSpec([None] * rank, tf.int32, n) for n in names}
     self._call = call
     self._lock = threading.Lock()
     self._num_eager_calls = _NUM_EAGER_CALLS  # That are left.
     self._traced = tf.function(
       lambda *values: call(dict(zip(names, values))),
-      input_signature=[*specs.values()],
+      input_signature=[*self.inputs.values()],
       autograph=False,  # No Python control flow depends on a tensor.
     )
 
@@ -142,12 +151,13 @@ class KerasFunction(IdsFunction):
 
 
 class SignatureFunction(IdsFunction):
-  """A signature of a SavedModel, which itself checks its inputs."""
+  """A signature of a SavedModel."""
 
-  def __init__(self, loaded: Any, name: str) -> None:
+  def __init__(self, loaded: Any, name: str, config: BertConfig) -> None:
+    super().__init__(config)
     self._owner = loaded  # Keeps the variables alive.
     self.signature = loaded.signatures[name]
-    super().__init__(self.signature.structured_input_signature[1], None)
+    self.inputs = self.signature.structured_input_signature[1]
     self.outputs = self.signature.structured_outputs
 
   def _compute(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
@@ -155,40 +165,127 @@ class SignatureFunction(IdsFunction):
     return self.signature(**tensors)
 
 
-def make_functions(
-  files: ModelFolder,
-) -> tuple[dict[str, KerasFunction], int]:
-  """Loads the weights of a checkpoint into the Keras model of its task.
+class OnnxFunction(IdsFunction):
+  """A function in a file of ONNX, for onnxruntime."""
 
-  Returns:
-    The functions by name, as a SavedModel has them: IDS, and ATTENTION for a
-    model with a head. And the number of the model's parameters.
+  def __init__(self, path: str, config: BertConfig, num_threads: int) -> None:
+    super().__init__(config)
+    with packages.needs_extra("ONNX", extra="onnx"):
+      import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    with errors.reading(path):
+      self._session = onnxruntime.InferenceSession(
+        path, options, providers=["CPUExecutionProvider"]
+      )
+    self.inputs, self.outputs = (
+      {
+        value.name: _spec(value.name, value.shape, value.type[7:-1])
+        for value in values  # The type of float32 is "tensor(float)".
+      }
+      for values in (self._session.get_inputs(), self._session.get_outputs())
+    )
+
+  def _compute(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+    names = [*self.outputs]
+    return dict(zip(names, self._session.run(names, dict(arrays))))
+
+
+class LiteRtFunction(IdsFunction):
+  """A function in a file of LiteRT, which computes one batch at a time."""
+
+  def __init__(self, path: str, config: BertConfig, num_threads: int) -> None:
+    super().__init__(config)
+    with packages.needs_extra("LiteRT", extra="litert"):
+      from ai_edge_litert import interpreter
+    with errors.reading(path):
+      self._run = interpreter.Interpreter(
+        path, num_threads=num_threads or None
+      ).get_signature_runner()
+    self._lock = threading.Lock()
+    self.inputs, self.outputs = (
+      {
+        name: _spec(name, value["shape_signature"], value["dtype"])
+        for name, value in values.items()
+      }
+      for values in (
+        self._run.get_input_details(),
+        self._run.get_output_details(),
+      )
+    )
+
+  def _compute(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+    with self._lock:
+      return self._run(**arrays)
+
+
+def _spec(name: str, shape: Iterable[Any], dtype: Any) -> tf.TensorSpec:
+  """Returns a spec; a dynamic size is a name in ONNX, and -1 in LiteRT."""
+  sizes = [None if isinstance(n, str) or n < 0 else int(n) for n in shape]
+  return tf.TensorSpec(sizes, tf.as_dtype(dtype), name)
+
+
+def open_functions(files: ModelFolder) -> Mapping[str, IdsFunction]:
+  """Loads the functions of a model by name.
+
+  They are IDS, and ATTENTION for a checkpoint of a model with a head and for a
+  SavedModel that was exported with it.
 
   Raises:
-    ValueError: if the weights are not those of the task's model.
+    ValueError: if the weights are not those of the task's model, or a
+      SavedModel has no function IDS.
+    DamagedFileError: if the weights cannot be read, or contain NaN or infinity.
+    ImportError: if a runtime is missing, or tensorflow-text for a SavedModel
+      that takes texts.
   """
+  path = str(files.weights)
+  if files.is_runtime_file:
+    return {IDS: load_runtime_file(path, files.config)}
+  if checkpoints.is_saved_model(path):
+    if files.saved and files.saved.task != files.task_name:
+      raise ValueError(f"{path} is a SavedModel of {files.saved.task}.")
+    return _load_saved_model(path, files.config)
+  return _make_functions(files)
+
+
+def load_runtime_file(
+  path: str, config: BertConfig, num_threads: int = 0
+) -> IdsFunction:
+  """Loads a file of ONNX or LiteRT, by its suffix.
+
+  Args:
+    path: the file.
+    config: the sizes of the model.
+    num_threads: CPU threads of a call; 0 for the runtime's choice.
+
+  Raises:
+    DamagedFileError: if the file cannot be read.
+    ImportError: if the runtime is not installed.
+  """
+  function = OnnxFunction if path.endswith(".onnx") else LiteRtFunction
+  return function(path, config, num_threads)
+
+
+def _make_functions(files: ModelFolder) -> dict[str, KerasFunction]:
+  """Loads the weights of a checkpoint into the Keras model of its task."""
   info, config = files.info, files.config
   if info.task == task_registry.PRETRAINING.name:
     config.check_bidirectional(files.config_file)
   model_class = task_registry.load(task_registry.find(info.task).model)
   model = files.load_model(model_class)
 
+  def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
+    return name_outputs(model(features), info)
+
   def attend(features: dict[str, Tensor]) -> dict[str, Tensor]:
     output = model.bert(features, return_attention_probs=True)
     return {ATTENTION: stack_attention(output, features)}
 
-  names = (*ID_NAMES, *model.more_inputs)
-  functions = {
-    IDS: KerasFunction(
-      lambda features: name_outputs(model(features), info),
-      config,
-      names,
-      len(model.input_shape_names),
-    )
-  }
+  names, rank = (*ID_NAMES, *model.more_inputs), len(model.input_shape_names)
+  functions = {IDS: KerasFunction(compute, config, names, rank)}
   if model_class:
     functions[ATTENTION] = KerasFunction(attend, config)
-  return functions, model.count_params()
+  return functions
 
 
 def name_outputs(output: Any, info: run_info.RunInfo) -> dict[str, Tensor]:
@@ -213,18 +310,10 @@ def stack_attention(
   return probs * is_token[..., None] * is_token[..., None, :]
 
 
-def load_functions(folder: str) -> tuple[dict[str, SignatureFunction], int]:
-  """Loads the functions on ids of a SavedModel.
-
-  Returns:
-    The functions by name, and the number of the model's parameters.
-
-  Raises:
-    ValueError: if it cannot be read or has no function IDS.
-    NotFiniteError: if a variable contains NaN or infinity.
-    ImportError: if it takes texts and tensorflow-text is missing.
-  """
-  # The operations of all functions must be registered, also to call only those
+def _load_saved_model(
+  folder: str, config: BertConfig
+) -> dict[str, SignatureFunction]:
+  # The operations of all functions must be registered, even to call only those
   # that take no texts.
   missing = None
   try:
@@ -244,15 +333,76 @@ def load_functions(folder: str) -> tuple[dict[str, SignatureFunction], int]:
       f"{', '.join(loaded.signatures) or '(none)'}, not {IDS}. One of TF Hub "
       "needs `bert-tf convert`."
     )
-  weights = {  # Functions share most of the variables.
-    variable.name.removesuffix(":0"): variable.numpy()
-    for function in loaded.signatures.values()
-    for variable in function.variables
-  }
-  checkpoints.check_finite(folder, weights)
   functions = {
-    name: SignatureFunction(loaded, name)
+    name: SignatureFunction(loaded, name, config)
     for name in (IDS, ATTENTION)
     if name in loaded.signatures
   }
-  return functions, sum(weight.size for weight in weights.values())
+  variables = loaded.signatures[IDS].variables
+  weights = {v.name.removesuffix(":0"): v.numpy() for v in variables}
+  checkpoints.check_finite(folder, weights)
+  return functions
+
+
+class IdsRows:
+  """Reads rows of word-piece ids, and answers what the model itself returns.
+
+  A row has `input_ids`, `input_mask` and `segment_ids`, and for a pre-trained
+  model `masked_lm_positions`; for multiple choice lists of them. An answer has
+  the outputs of the model, by name.
+  """
+
+  width = None
+
+  def __init__(self, function: IdsFunction) -> None:
+    names = function.inputs.keys()
+    self.fields = tuple(n for n in base.ModelInput._fields if n in names)
+    self.num_required = len(self.fields)
+    self.outputs = tuple(function.outputs)
+    self.has_choices = function.inputs["input_ids"].shape.rank == 3
+    self._by_length = {
+      name
+      for name, spec in function.outputs.items()
+      if len(spec.shape) > 1 + self.has_choices and spec.shape[1] is None
+    }
+
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
+    """Yields each row as a sequence, or as one for each choice."""
+    for row in rows:
+      if row.keys() != {*self.fields}:
+        raise ValueError(
+          f"a row of ids has {', '.join(self.fields)}, not {', '.join(row)}."
+        )
+      columns = [row[name] for name in self.fields]
+      if not self.has_choices:
+        columns = [[column] for column in columns]
+      sequences = [base.ModelInput(*values) for values in zip(*columns)]
+      for each in (columns, *sequences):
+        if len({*map(len, each[:3])}) > 1:
+          raise ValueError(f"{', '.join(self.fields[:3])} differ in length.")
+        if not each[0]:
+          raise ValueError(f"{self.fields[0]} is empty.")
+      yield base.Inputs(sequences, is_one_record=self.has_choices)
+
+  def postprocess(
+    self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
+  ) -> Answer:
+    """Returns the outputs, without those of padding."""
+    if self.has_choices:
+      logits = np.concatenate([output["logits"] for output in outputs])
+      [row] = base.probabilities(logits[None])
+      return {
+        "logits": logits.tolist(),
+        "probabilities": row.tolist(),
+        "choice": int(logits.argmax()),
+      }
+    [sequence], [output] = inputs.sequences, outputs
+    length = len(sequence.masked_lm_positions or sequence.input_ids)
+    return {
+      name: (value[:length] if name in self._by_length else value).tolist()
+      for name, value in output.items()
+    }
+
+
+# What turns rows into a model's inputs, and its outputs into answers.
+RowReader = base.Task[Any] | IdsRows

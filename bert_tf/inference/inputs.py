@@ -5,10 +5,12 @@ of texts by name. Several rows are a list, iterator, NumPy array, pandas Series,
 or a DataFrame with the names of the inputs as columns.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from bert_tf.files import messages, tables
+
+T = TypeVar("T")
 
 
 def as_list(values: Any) -> list[Any]:
@@ -40,13 +42,24 @@ def to_rows(inputs: Any) -> tuple[list[Any], bool]:
   return as_list(inputs), False
 
 
+def map_rows(convert: Callable[..., T], *columns: Iterable[Any]) -> Iterator[T]:
+  """Yields the results of `convert` for each row, as `map` does.
+
+  Its ValueErrors get the number of the row.
+  """
+  for index, values in enumerate(zip(*columns)):
+    try:
+      yield convert(*values)
+    except ValueError as error:
+      raise ValueError(f"row {index}: {error}") from error
+
+
 def texts_by_name(
-  index: int, row: Any, names: Sequence[str], num_required: int = 1
+  row: Any, names: Sequence[str], num_required: int = 1
 ) -> dict[str, Any]:
   """Returns the texts of a row by name, checked.
 
   Args:
-    index: number of the row, for errors.
     row: a text, texts in the order of `names`, or texts by name.
     names: the names of the inputs.
     num_required: how many of the first inputs a row must have.
@@ -62,11 +75,11 @@ def texts_by_name(
   needed = names[:num_required]
   if not set(needed) <= texts.keys() <= set(names):
     raise ValueError(
-      f"row {index} must be {' and '.join(names)}, or texts by these names, "
-      f"with at least {' and '.join(needed)}, not {_short(row)}."
+      f"it must be {' and '.join(names)}, or texts by these names, with at "
+      f"least {' and '.join(needed)}, not {_short(row)}."
     )
   for name, value in texts.items():
-    check_texts(f"{name} of row {index}", value, int(name == "choices"))
+    check_texts(name, value, is_list=name == "choices")
   return texts
 
 
@@ -74,13 +87,13 @@ def _short(value: Any) -> str:
   return messages.shorten(repr(value), 60)
 
 
-def check_texts(name: str, value: Any, num_axes: int = 0) -> None:
-  """Raises ValueError unless a value is a text, or a list if num_axes is 1."""
-  if num_axes:
-    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+def check_texts(name: str, value: Any, is_list: bool) -> None:
+  """Raises ValueError unless a value is a text, or a list of texts."""
+  if is_list:
+    if not isinstance(value, list | tuple) or not value:
       raise ValueError(f"{name} is not a list of texts: {_short(value)}")
     for item in value:
-      check_texts(name, item, num_axes - 1)
+      check_texts(name, item, is_list=False)
   elif not isinstance(value, str):
     raise ValueError(f"{name} is not a text: {_short(value)}")
   elif not tables.is_unicode(value):

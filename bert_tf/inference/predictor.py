@@ -2,26 +2,24 @@
 
 import dataclasses
 import functools
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_tf import task_registry
-from bert_tf.checkpoint import run_info
-from bert_tf.checkpoint.checkpoints import is_saved_model
+from bert_tf.checkpoint import checkpoint_names, checkpoints
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.checkpoint.weights import find_weights
-from bert_tf.files import paths
-from bert_tf.inference import batches, ids_functions, ids_rows, runtimes
-from bert_tf.inference import inputs as inputs_lib
+from bert_tf.inference import ids_functions
+from bert_tf.inference.batches import answer_rows
 from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.feature_extraction import FeatureExtractor
-from bert_tf.model.model_config import BertConfig
+from bert_tf.inference.inputs import map_rows, texts_by_name, to_rows
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row
-from bert_tf.text import unknown_pieces
+from bert_tf.text.unknown_pieces import PieceCounts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,11 +50,11 @@ class Predictor:
     functions: the model's functions on ids by name, "ids" and if available
       "attention"; see ids_functions.IdsFunction.
     info: what a run.json says about the model with the user's settings, a
-      RunInfo; None without one.
-    bert_config: the sizes; None for a SavedModel without them.
+      RunInfo.
+    bert_config: the sizes.
     vocab_file: the vocabulary; None without one.
     version: the name of the model's folder if it is a number, else 1.
-    num_parameters: the number of weights.
+    num_parameters: the number of weights; None for a file of ONNX or LiteRT.
 
   Raises:
     ValueError: if `source` has no model, its files do not match, or a setting
@@ -86,46 +84,29 @@ class Predictor:
     self.max_batch_size = max_batch_size
     if isinstance(source, str):
       source = ModelConfig(init_checkpoint=source)
-    config = dataclasses.replace(source, **settings)
-    weights = find_weights(config.init_checkpoint)
-    name = os.path.basename(os.path.abspath(weights))
+    files = dataclasses.replace(source, **settings).open()
+    self.info, self.bert_config = files.info, files.config
+    self.vocab_file = files.vocab_file
+    self.functions = ids_functions.open_functions(files)
+    name = os.path.basename(os.path.abspath(str(files.weights)))
     self.version = int(name) if name.isdecimal() else 1
-    self.info: run_info.RunInfo | None = None
-    self.bert_config: BertConfig | None = None
-    self.vocab_file: str | None = None
+    self.num_parameters: int | None = None
+    if files.reader:
+      names = checkpoint_names.parameters(files.shapes)
+      self.num_parameters = sum(math.prod(files.shapes[n]) for n in names)
     self.tasks: dict[str, base.Task[Any]] = {}
-    self._counts: unknown_pieces.PieceCounts | None = None
-    self.functions: Mapping[str, ids_functions.IdsFunction]
-    if is_saved_model(weights):
-      self.functions, self.num_parameters = ids_functions.load_functions(
-        weights
-      )
-      files = (run_info.RUN_FILE, run_info.CONFIG_FILE)
-      if not all(paths.exists(os.path.join(weights, file)) for file in files):
-        return  # It takes only ids.
-    model = config.open()
-    if model.is_runtime_file:
-      function = runtimes.load_function(weights, model.config)
-      self.functions = {ids_functions.IDS: function}
-      self.num_parameters = runtimes.count_parameters(model)
-    elif not is_saved_model(weights):
-      self.functions, self.num_parameters = ids_functions.make_functions(model)
-    elif model.saved and config.task not in (None, model.saved.task):
-      raise ValueError(f"{weights} is a SavedModel of {model.saved.task}.")
-    self.info, self.bert_config = model.info, model.config
-    self.vocab_file = model.vocab_file
-    if model.tokenizer is not None:
-      info = model.info
+    self._counts: PieceCounts | None = None
+    if files.tokenizer is not None:
       task = base.open_task(
-        info.task, model.tokenizer, info.settings, info.labels
+        self.info.task, files.tokenizer, self.info.settings, self.info.labels
       )
       self.tasks = {ids_functions.TEXT: task, **task.variants()}
-      self._counts = unknown_pieces.PieceCounts(model.tokenizer, "the texts")
+      self._counts = PieceCounts(files.tokenizer, "the texts")
 
   @functools.cached_property
-  def ids_reader(self) -> ids_rows.IdsRows:
+  def ids_reader(self) -> ids_functions.IdsRows:
     """Answers rows of word-piece ids."""
-    return ids_rows.IdsRows(self.functions[ids_functions.IDS])
+    return ids_functions.IdsRows(self.functions[ids_functions.IDS])
 
   def predict(self, inputs: Any) -> Any:
     """Returns the answer for a row, or a list of answers for several.
@@ -144,15 +125,16 @@ class Predictor:
       ValueError: if a row does not match the inputs of the model, or if the
         model rejects a text, such as one that is too long or lacks [MASK].
     """
-    rows, is_single = inputs_lib.to_rows(inputs)
+    rows, is_single = to_rows(inputs)
     task = self.task()
-    names, num = task.fields, task.num_required
-    to_texts = inputs_lib.texts_by_name
-    texts = [to_texts(i, row, names, num) for i, row in enumerate(rows)]
+    read = functools.partial(
+      texts_by_name, names=task.fields, num_required=task.num_required
+    )
+    texts = [*map_rows(read, rows)]
     task.check(texts)
     answers = list(
-      batches.answer_rows(
-        (self.preprocess(task, i, row) for i, row in enumerate(texts)),
+      answer_rows(
+        map_rows(functools.partial(self.preprocess, task), texts),
         lambda sequences: self.compute(sequences, task),
         task.postprocess,
         lambda length: self.max_batch_size,
@@ -161,13 +143,10 @@ class Predictor:
     return answers[0] if is_single else answers
 
   def preprocess(
-    self, reader: ids_rows.RowReader, index: int, row: Row
+    self, reader: ids_functions.RowReader, row: Row
   ) -> base.Inputs:
-    """Returns the inputs of a row; errors name the row's number."""
-    try:
-      [inputs] = reader.preprocess([row])
-    except ValueError as error:
-      raise ValueError(f"row {index}: {error}") from error
+    """Returns the inputs of a row; ValueError if the model cannot read it."""
+    [inputs] = reader.preprocess([row])
     if self._counts:
       for sequence in inputs.sequences:
         self._counts.add_ids(sequence.input_ids)
@@ -177,12 +156,12 @@ class Predictor:
     """Returns the task of texts; ValueError if the model takes no texts."""
     if not self.tasks:
       raise ValueError(
-        "the model takes no texts, as its folder lacks vocab.txt or run.json."
+        "the model takes no texts, because its folder lacks vocab.txt."
       )
     return self.tasks[ids_functions.TEXT]
 
   def compute(
-    self, sequences: Sequence[base.ModelInput], reader: ids_rows.RowReader
+    self, sequences: Sequence[base.ModelInput], reader: ids_functions.RowReader
   ) -> list[base.Outputs]:
     """Returns the outputs for a batch; several threads may call it.
 
@@ -197,8 +176,8 @@ class Predictor:
       arrays.setdefault(
         "masked_lm_positions", np.zeros((len(sequences), 0), np.int32)
       )
-    has_choices = function.inputs["input_ids"].shape.rank == 3
-    if has_choices:  # Each input is the only choice of a row.
+    if function.inputs["input_ids"].shape.rank == 3:
+      # Each sequence is the only choice of a row.
       arrays = {name: array[:, None] for name, array in arrays.items()}
     outputs = function(arrays, reader.outputs)
     return [dict(zip(outputs, values)) for values in zip(*outputs.values())]
@@ -206,12 +185,12 @@ class Predictor:
   def attention(self, text: str, text_b: str | None = None) -> Attention:
     """Returns the attention of all layers and heads for a text or a pair.
 
-    Raises ValueError if the model has no head or was exported without it.
+    Raises ValueError if the model has no head, or is no checkpoint.
     """
     if ids_functions.ATTENTION not in self.functions:
       raise ValueError(
-        "this model has no attention function; give the checkpoint of a model "
-        "with a head, or export it with `attention`."
+        "this model has no attention; give the checkpoint of a model with a "
+        "head."
       )
     task = self.task()
     packed = task.pack(
@@ -248,6 +227,8 @@ def load(
   path = os.fspath(folder)
   files = ModelFolder.open(path)
   is_encoder = files.task_name == task_registry.ENCODER.name
-  if is_encoder and not is_saved_model(str(files.weights)):
+  # Without a run.json, a SavedModel is only a checkpoint, as those of TF Hub.
+  is_served = files.saved and checkpoints.is_saved_model(str(files.weights))
+  if is_encoder and not is_served:
     return FeatureExtractor(path)
   return Predictor(path)

@@ -16,13 +16,14 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.data.pretraining import masking
-from bert_tf.inference import batches, ids_functions
-from bert_tf.inference import inputs as inputs_lib
+from bert_tf.inference import ids_functions
+from bert_tf.inference.batches import answer_rows
 from bert_tf.inference.config import ScoringConfig
+from bert_tf.inference.inputs import map_rows, texts_by_name, to_rows
 from bert_tf.model import heads
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base
-from bert_tf.text import unknown_pieces
+from bert_tf.text.unknown_pieces import PieceCounts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +74,7 @@ class SentenceScorer:
     masking.check_special_tokens(files.vocab, files.needed_vocab())
     self._tokenizer = files.make_tokenizer(files.case)
     mask_id = self._tokenizer.vocab[tokenization.MASK]
-    self._counts = unknown_pieces.PieceCounts(self._tokenizer, "the texts")
+    self._counts = PieceCounts(self._tokenizer, "the texts")
     # [CLS] and [SEP] take two positions.
     self.max_tokens = bert_config.max_position_embeddings - 2
     model = files.load_model(heads.PretrainingModel, "cls/predictions")
@@ -101,17 +102,19 @@ class SentenceScorer:
       ValueError: if a row is not a text, is blank or has more than `max_tokens`
         word pieces.
     """
-    rows, is_single = inputs_lib.to_rows(inputs)
-    texts = []
-    for i, row in enumerate(rows):
-      text = inputs_lib.texts_by_name(i, row, ("text",))["text"]
-      texts.append(self.tokenize(text))
-      if not self.fits(texts[-1]):
+    rows, is_single = to_rows(inputs)
+
+    def read(row: Any) -> list[str]:
+      text = texts_by_name(row, ("text",))["text"]
+      tokens = self.tokenize(text)
+      if not self.fits(tokens):
         raise ValueError(
-          f"row {i} has {len(texts[-1])} word pieces, but the model scores "
-          f"texts of 1 to {self.max_tokens}: {text[:40]!r}."
+          f"it has {len(tokens)} word pieces, but the model scores texts of 1 "
+          f"to {self.max_tokens}: {text[:40]!r}."
         )
-    scores = list(self.score(texts))
+      return tokens
+
+    scores = list(self.score([*map_rows(read, rows)]))
     return scores[0] if is_single else scores
 
   def tokenize(self, text: str) -> list[str]:
@@ -124,7 +127,7 @@ class SentenceScorer:
 
   def score(self, texts: Sequence[Sequence[str]]) -> Iterator[SentenceScore]:
     """Yields the scores of texts, each given as word pieces that fit."""
-    return batches.answer_rows(
+    return answer_rows(
       map(self._mask_each_piece, texts),
       lambda sequences: self._function(base.batch(sequences))["log_probs"],
       lambda inputs, outputs: SentenceScore(inputs.state, np.array(outputs)),

@@ -5,13 +5,12 @@ predict with the runs of the other.
 """
 
 import abc
-import contextlib
 import dataclasses
-import itertools
+import functools
 import json
 import typing
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,19 +18,23 @@ import numpy as np
 from bert_tf import settings, task_registry
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import messages
-from bert_tf.inference import inputs as inputs_lib
-from bert_tf.inference import predictor
 from bert_tf.inference.config import ModelConfig
-from bert_tf.tasks import base, fine_tuning
-from bert_tf.tasks import config as config_lib
-from bert_tf.tasks import splits as splits_lib
-from bert_tf.tasks.classification import task as classification
-from bert_tf.tasks.ner import task as ner
-from bert_tf.tasks.pretraining import masked_lm
-from bert_tf.tasks.rows import Results, Row, with_empty_text
+from bert_tf.inference.inputs import (
+  as_list,
+  check_texts,
+  map_rows,
+  texts_by_name,
+  to_rows,
+)
+from bert_tf.inference.predictor import Predictor
+from bert_tf.tasks import base, fine_tuning, splits
+from bert_tf.tasks.classification.task import ClassificationTask
+from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.ner.task import NerTask
+from bert_tf.tasks.rows import Results, Row
 from bert_tf.tasks.squad import decoding
-from bert_tf.tasks.squad import task as squad
-from bert_tf.tasks.swag import task as swag
+from bert_tf.tasks.squad.task import SquadTask
+from bert_tf.tasks.swag.task import SwagTask
 from bert_tf.training import evaluation
 
 # The rows of a split, and a label for each row.
@@ -42,17 +45,19 @@ Label = str | int | float | bool
 
 
 class TaskModel(abc.ABC):
-  """A BERT for a task, to predict with."""
+  """A BERT that is fine-tuned for a task with `fit`, and predicts."""
 
   _task: ClassVar[type[base.Task[Any]]]  # A row is one of this task.
+  # Settings of the command that describe data files.
+  _without_files: ClassVar[Mapping[str, Any]] = {}
+  # Names of results; `score` returns the first that a task has.
+  _scores: ClassVar[tuple[str, ...]] = ("eval_accuracy", "micro_f1", "pearson")
 
   def __init__(
     self,
     init_checkpoint: str | None = None,
     *,
     output_dir: str | None = None,
-    bert_config_file: str | None = None,
-    vocab_file: str | None = None,
     **changes: Any,
   ) -> None:
     """Opens a model to predict with, or prepares a new run for `fit`.
@@ -63,31 +68,22 @@ class TaskModel(abc.ABC):
         None for random weights.
       output_dir: the folder of the run: a new or empty one to `fit`, or an
         earlier run to predict with, by its best checkpoint, else its newest.
-      bert_config_file: sizes of the model; None for the file in its folder.
-      vocab_file: the vocabulary; None for the file in the model's folder.
       **changes: flags of the task's command by name, such as max_seq_length,
-        learning_rate or top_k. By default those of the run, else the command's.
+        learning_rate or vocab_file. By default those of the run, else the
+        command's; files are those in the model's folder.
 
     Raises:
-      ValueError: if config, vocabulary and settings do not match.
+      ValueError: if the files of a model to predict with do not match.
       TypeError: for an unknown setting.
     """
     self._output_dir, self._start = output_dir, init_checkpoint
-    changes |= {"bert_config_file": bert_config_file, "vocab_file": vocab_file}
-    self._given = {
-      n: value for n, value in changes.items() if value is not None
-    }
-    self._predictor: predictor.Predictor | None = None
+    self._given = {n: v for n, v in changes.items() if v is not None}
+    self._predictor: Predictor | None = None
     self._check_names(self._given)
-    if output_dir is not None:
-      self._check_settings()
-    elif init_checkpoint is None:
+    if output_dir is None and init_checkpoint is None:
       raise ValueError("give `output_dir`, `init_checkpoint` or both.")
-    else:
-      self._predictor = self._load(init_checkpoint, self._given)
-
-  def _check_settings(self) -> None:  # noqa: B027
-    """Raises ValueError for settings of a training that do not match."""
+    if output_dir is None:
+      self._predictor = self._load(init_checkpoint or "", self._given)
 
   @abc.abstractmethod
   def _answer(self, answer: dict[str, Any]) -> Any:
@@ -106,8 +102,8 @@ class TaskModel(abc.ABC):
     Raises:
       ValueError: if there is no trained model, or a row does not match it.
     """
-    rows, is_single = inputs_lib.to_rows(inputs)
-    texts = [self._row(index, row) for index, row in enumerate(rows)]
+    rows, is_single = to_rows(inputs)
+    texts = [*map_rows(self._row, rows)]
     if self._predictor is None:
       values = dict(self._given)
       if run_info.has_config(self._folder()):
@@ -116,83 +112,6 @@ class TaskModel(abc.ABC):
       self._predictor = self._load(self._trained(), values)
     answers = [self._answer(a) for a in self._predictor.predict(texts)]
     return answers[0] if is_single else answers
-
-  def _row(self, index: int, row: Any) -> dict[str, Any]:
-    names, num_required = self._task.fields, self._task.num_required
-    return inputs_lib.texts_by_name(index, row, names, num_required)
-
-  def _folder(self) -> str:
-    folder = self._output_dir or ""
-    return evaluation.find_best_folder(folder) or folder
-
-  def _trained(self) -> str:
-    newest = checkpoints.find_latest(self._folder())
-    if newest is None:
-      raise ValueError(f"{self._output_dir} has no trained model; call `fit`.")
-    return newest
-
-  def _load(
-    self, source: str, values: Mapping[str, Any]
-  ) -> predictor.Predictor:
-    config = ModelConfig(init_checkpoint=source, task=self._task.name)
-    return predictor.Predictor(settings.replace_values(config, values))
-
-  def _check_names(self, names: Mapping[str, Any]) -> None:
-    known = self._known_settings()
-    for name in names.keys() - known:
-      hint = messages.did_you_mean(name, known, 3, 0.5)
-      raise TypeError(f"{type(self).__name__} has no setting {name!r}.{hint}")
-
-  def _known_settings(self) -> set[str]:
-    return {*settings.values(ModelConfig(init_checkpoint=""))}
-
-
-@dataclasses.dataclass(frozen=True)
-class Token:
-  """A word piece predicted for a mask."""
-
-  token: str
-  probability: float  # Softmax over the whole vocabulary.
-
-
-class MaskFiller(TaskModel):
-  """A BERT that predicts masked words.
-
-  A row is a text with "[MASK]". `predict` returns a list for each mask: its
-  `top_k` Tokens (default 5), `token` and `probability`, the best first.
-
-  Examples:
-    >>> filler = bert_tf.MaskFiller("quickstart", top_k=2)
-    >>> [guesses] = filler.predict("The hotel was [MASK] in 1988.")
-    >>> guesses
-    [Token(token='...', probability=0...), Token(...)]
-  """
-
-  _task = masked_lm.MaskedLmTask
-
-  def _answer(self, answer: dict[str, Any]) -> list[list[Token]]:
-    return [[Token(**token) for token in mask] for mask in answer["masks"]]
-
-
-class FineTunedModel(TaskModel):
-  """A TaskModel that is fine-tuned with `fit` on rows with labels."""
-
-  # Settings of the command that describe data files.
-  _without_files: ClassVar[Mapping[str, Any]] = {}
-  # Whether a label may be missing.
-  _allows_no_label: ClassVar[bool] = False
-  # Names of results; `score` returns the first that a task has.
-  _scores: ClassVar[tuple[str, ...]] = ("eval_accuracy", "micro_f1", "pearson")
-
-  def _check_settings(self) -> None:
-    fine_tuning.load(self._settings({"do_train": True}))
-
-  def _settings(self, changes: Mapping[str, Any]) -> Any:
-    if self._output_dir is None:
-      raise ValueError("set `output_dir`, where training writes its results.")
-    values = {**self._given, **changes, "output_dir": self._folder()}
-    values["init_checkpoint"] = self._start
-    return settings.replace_values(self._defaults(), values)
 
   def fit(
     self,
@@ -225,15 +144,15 @@ class FineTunedModel(TaskModel):
     self._check_names(changes)
     start = changes.pop("init_checkpoint", self._start)
     output_dir = changes.pop("output_dir", self._output_dir)
-    if validation_data is None:
-      if {**self._given, **changes}.get("eval_every_steps"):
-        raise ValueError("eval_every_steps needs `validation_data`.")
+    given = {**self._given, **changes}
+    if validation_data is None and given.get("eval_every_steps"):
+      raise ValueError("eval_every_steps needs `validation_data`.")
     if output_dir and checkpoints.list_checkpoints(output_dir):
       raise ValueError(
         f"{output_dir} already holds a run; choose another `output_dir` to fit."
       )
-    self._output_dir, self._start = output_dir, start
-    self._given |= changes  # Predictions use the same case and length.
+    # Predictions use the same case and length.
+    self._output_dir, self._start, self._given = output_dir, start, given
     self._predictor = None
     data = {"train": (inputs, labels)}
     if validation_data is not None:
@@ -265,13 +184,13 @@ class FineTunedModel(TaskModel):
     paths = {"init_checkpoint": self._start, "output_dir": self._output_dir}
     return {**paths, **self._given}
 
-  def set_params(self, **params: Any) -> "FineTunedModel":
+  def set_params(self, **params: Any) -> "TaskModel":
     """Replaces arguments of the constructor, for scikit-learn."""
     changed = type(self)(**{**self.get_params(), **params})
     vars(self).update(vars(changed))
     return self
 
-  def __sklearn_clone__(self) -> "FineTunedModel":
+  def __sklearn_clone__(self) -> "TaskModel":
     # A folder holds one run, so each clone trains in a folder of its own.
     folder = self._output_dir and f"{self._output_dir}-{uuid.uuid4().hex[:8]}"
     return type(self)(**{**self.get_params(), "output_dir": folder})
@@ -281,59 +200,85 @@ class FineTunedModel(TaskModel):
 
     return sklearn_base.BaseEstimator.__sklearn_tags__(self)
 
-  def _defaults(self) -> config_lib.FineTuningConfig:
-    kind = task_registry.load(task_registry.TASKS[self._task.name].config)
-    train = typing.get_type_hints(kind)["train"](output_dir="")
-    return kind(train=train, **self._without_files)
+  def _row(self, row: Any) -> Row:
+    return texts_by_name(row, self._task.fields, self._task.num_required)
 
-  def _known_settings(self) -> set[str]:
-    return super()._known_settings() | {*settings.values(self._defaults())}
+  def _folder(self) -> str:
+    folder = self._output_dir or ""
+    return evaluation.find_best_folder(folder) or folder
+
+  def _trained(self) -> str:
+    newest = checkpoints.find_latest(self._folder())
+    if newest is None:
+      raise ValueError(f"{self._output_dir} has no trained model; call `fit`.")
+    return newest
+
+  def _load(self, source: str, values: Mapping[str, Any]) -> Predictor:
+    config = ModelConfig(init_checkpoint=source, task=self._task.name)
+    return Predictor(settings.replace_values(config, values))
+
+  def _defaults(self) -> FineTuningConfig:
+    config_class = task_registry.load(
+      task_registry.TASKS[self._task.name].config
+    )
+    train = typing.get_type_hints(config_class)["train"](output_dir="")
+    return config_class(train=train, **self._without_files)
+
+  def _check_names(self, names: Mapping[str, Any]) -> None:
+    known = {*settings.values(ModelConfig(init_checkpoint=""))}
+    known |= {*settings.values(self._defaults())}
+    for name in names.keys() - known:
+      hint = messages.did_you_mean(name, known, 3, 0.5)
+      raise TypeError(f"{type(self).__name__} has no setting {name!r}.{hint}")
 
   def _run(self, data: Mapping[str, Labelled]) -> Results:
     """Trains on the split "train" and evaluates on "dev", if given."""
-    steps = {"do_train": "train" in data, "do_eval": "dev" in data}
-    setup = fine_tuning.load(self._settings(steps))
+    if self._output_dir is None:
+      raise ValueError("set `output_dir`, where training writes its results.")
+    values = {
+      **self._given,
+      "init_checkpoint": self._start,
+      "output_dir": self._folder(),
+      "do_train": "train" in data,
+      "do_eval": "dev" in data,
+    }
+    config = settings.replace_values(self._defaults(), values)
+    setup = fine_tuning.load(config)
     task = self._task.create(setup)
-    splits = {}
+    labelled = {}
     for split, (inputs, labels) in data.items():
       source = f"the {split} rows"
-      rows, raw_labels = self._labelled(inputs, labels)
-      for index, label in enumerate(raw_labels):
-        with _named_row(index):
-          rows[index] = task.add_label(rows[index], label, split)
+      rows, labels = self._rows(inputs, labels)
+      add_label = functools.partial(task.add_label, split=split)
+      rows = [*map_rows(add_label, rows, labels)]
       task = task.infer(rows, source)
-      if split == "train":
-        task = self._with_label_types(task, raw_labels)
-      splits[split] = splits_lib.Split(split, rows, source)
-    return fine_tuning.run_on_splits(setup, task, splits) or {}
+      if split == "train" and task.labels and task.labels.labels:
+        spec = dataclasses.replace(task.labels, are_text=_have_text(labels))
+        task = dataclasses.replace(task, labels=spec)
+      labelled[split] = splits.Split(split, rows, source)
+    return fine_tuning.run_on_splits(setup, task, labelled) or {}
 
-  def _with_label_types(self, task: Any, labels: Sequence[Any]) -> Any:
-    """Returns the task with what the types of labels from Python tell."""
-    return task
-
-  def _labelled(self, inputs: Any, labels: Any) -> tuple[list[Row], list[Any]]:
-    rows, is_single = inputs_lib.to_rows(inputs)
+  def _rows(self, inputs: Any, labels: Any) -> tuple[list[Row], list[Any]]:
+    """Returns rows by field, and their labels."""
+    rows, is_single = to_rows(inputs)
     if is_single or isinstance(labels, str):
       raise ValueError("give a list of rows and a list of their labels.")
-    labels = inputs_lib.as_list(labels)
-    for index, value in enumerate(labels):
-      is_missing = value is None or value != value  # NaN, as pandas has it.
-      if is_missing and not self._allows_no_label:
-        raise ValueError(f"row {index} has no label.")
+    labels = as_list(labels)
     if len(rows) != len(labels) or not rows:
       raise ValueError(
         f"{len(rows)} rows and {len(labels)} labels; each row needs one label."
       )
-    texts = [
-      {"id": str(index), **self._row(index, row)}
-      for index, row in enumerate(rows)
-    ]
-    # An empty second text of a pair means a single text.
-    required = self._task.fields[: self._task.num_required]
-    needed = [{name: row[name] for name in required} for row in texts]
-    for index in with_empty_text(needed):
-      raise ValueError(f"row {index} has an empty text: {needed[index]}.")
-    return texts, labels
+    rows = [*map_rows(self._row, rows)]
+    return [{"id": str(i), **row} for i, row in enumerate(rows)], labels
+
+
+def _have_text(labels: Iterable[Any]) -> bool:
+  return any(
+    _have_text(label)
+    if isinstance(label, list | tuple | set)
+    else isinstance(label, str)
+    for label in labels
+  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -346,7 +291,7 @@ class Prediction:
   probabilities: Mapping[Label, float]  # Of each label; {} for regression.
 
 
-class Classifier(FineTunedModel):
+class Classifier(TaskModel):
   """A BERT that classifies texts or pairs of texts.
 
   Labels are strings, integers or booleans; `predict` returns the same type.
@@ -375,7 +320,7 @@ class Classifier(FineTunedModel):
     (2, 2)
   """
 
-  _task = classification.ClassificationTask
+  _task = ClassificationTask
   _without_files = {"data_dir": "", "task_name": "jsonl"}
 
   def predict_proba(self, inputs: Any) -> np.ndarray:
@@ -390,22 +335,14 @@ class Classifier(FineTunedModel):
 
   def _answer(self, answer: dict[str, Any]) -> Prediction:
     label, probabilities = answer["label"], answer["probabilities"]
-    info = self._predictor and self._predictor.info
-    if probabilities and info and info.labels and not info.labels.are_text:
+    assert self._predictor
+    labels = self._predictor.info.labels
+    if probabilities and labels and not labels.are_text:
       # `fit` was given numbers, whose names in the run are JSON.
       probabilities = {json.loads(n): p for n, p in probabilities.items()}
       is_list = isinstance(label, list)
       label = [*map(json.loads, label)] if is_list else json.loads(label)
     return Prediction(label, probabilities)
-
-  def _with_label_types(self, task: Any, labels: Sequence[Any]) -> Any:
-    items = itertools.chain.from_iterable(
-      x if isinstance(x, list | tuple | set) else [x] for x in labels
-    )
-    is_number = task.labels.problem_type == run_info.REGRESSION
-    are_text = is_number or any(isinstance(x, str) for x in items)
-    spec = dataclasses.replace(task.labels, are_text=are_text)
-    return dataclasses.replace(task, labels=spec)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -419,7 +356,7 @@ class Word:
   end: int  # Index after the last character.
 
 
-class EntityRecognizer(FineTunedModel):
+class EntityRecognizer(TaskModel):
   """A BERT that finds names in texts, by a label for each word.
 
   A row is a text, split at white space, or a list of words. Its label is a list
@@ -440,22 +377,21 @@ class EntityRecognizer(FineTunedModel):
     ['B-LOC', 'O', 'O', 'O']
   """
 
-  _task = ner.NerTask
+  _task = NerTask
   _scores = ("f1",)
 
-  def _row(self, index: int, row: Any) -> dict[str, Any]:
+  def _row(self, row: Any) -> Row:
     words = row.get("text") if isinstance(row, Mapping) else row
     if isinstance(words, list | tuple):
-      inputs_lib.check_texts(f"row {index}", words, 1)
+      check_texts("a word", words, is_list=True)
       # A tuple of one item may be a text: all classes accept a tuple of inputs.
       for word in words if len(words) > 1 else ():
         if len(word.split()) != 1:  # Each part would get its own label.
           raise ValueError(
-            f"row {index} has a word that is empty or contains white space: "
-            f"{word!r:.60}."
+            f"a word is empty or contains white space: {word!r:.60}."
           )
       row = " ".join(words)
-    return super()._row(index, row)
+    return super()._row(row)
 
   def _answer(self, answer: dict[str, Any]) -> list[Word]:
     return [Word(**word) for word in answer["words"]]
@@ -469,7 +405,7 @@ class Choice:
   probabilities: Sequence[float]  # Of each choice.
 
 
-class MultipleChoice(FineTunedModel):
+class MultipleChoice(TaskModel):
   """A BERT that chooses among texts.
 
   A row is a context and a list of choices; all rows of `fit` have the same
@@ -491,7 +427,7 @@ class MultipleChoice(FineTunedModel):
     Choice(choice=0, probabilities=[0..., 0...])
   """
 
-  _task = swag.SwagTask
+  _task = SwagTask
   _without_files = {
     "data_dir": "",
     "task_name": "jsonl",
@@ -501,19 +437,18 @@ class MultipleChoice(FineTunedModel):
   def _answer(self, answer: dict[str, Any]) -> Choice:
     return Choice(**answer)
 
-  def _labelled(self, inputs: Any, labels: Any) -> tuple[list[Row], list[Any]]:
-    rows, labels = super()._labelled(inputs, labels)
-    count = len(rows[0]["choices"])
-    for index, row in enumerate(rows):
-      if len(row["choices"]) != count:
+  def _rows(self, inputs: Any, labels: Any) -> tuple[list[Row], list[Any]]:
+    rows, labels = super()._rows(inputs, labels)
+    counts = [len(row["choices"]) for row in rows]
+    for index, count in enumerate(counts):
+      if count != counts[0]:
         raise ValueError(
-          f"row {index} has {len(row['choices'])} choices, but row 0 has "
-          f"{count}."
+          f"row {index} has {count} choices, but row 0 has {counts[0]}."
         )
     return rows, labels
 
 
-class QuestionAnswerer(FineTunedModel):
+class QuestionAnswerer(TaskModel):
   """A BERT that finds answers to questions in texts.
 
   A row is a question and its context, of any length. Its label is one of:
@@ -541,8 +476,7 @@ class QuestionAnswerer(FineTunedModel):
     '1988'
   """
 
-  _task = squad.SquadTask
-  _allows_no_label = True
+  _task = SquadTask
   _scores = ("f1",)
 
   def _answer(self, answer: dict[str, Any]) -> decoding.Answer:
@@ -556,11 +490,3 @@ class QuestionAnswerer(FineTunedModel):
       null_odds=answer.get("null_odds"),
       span_text=next((c.text for c in nbest if c.text), ""),
     )
-
-
-@contextlib.contextmanager
-def _named_row(index: int) -> Iterator[None]:
-  try:
-    yield
-  except ValueError as error:
-    raise ValueError(f"row {index}: {str(error).rstrip('.')}.") from None

@@ -28,7 +28,7 @@ _TASK_STDDEV = 0.02
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-  """A head, and its names in checkpoints and other libraries."""
+  """A head, and its names in checkpoints and transformers."""
 
   name: str  # The head's name in messages.
   # Shapes of the head's variables by name in a checkpoint: D is hidden_size,
@@ -36,8 +36,6 @@ class Head:
   shapes: Mapping[str, tuple[int | str, ...]]
   # Hugging Face's class of models with only this head.
   hugging_face: str
-  # The head's attribute in TF Model Garden's models; "" if they have none.
-  model_garden: str = ""
 
 
 def _linear(scope: str, n: int | str) -> dict[str, tuple[int | str, ...]]:
@@ -56,31 +54,26 @@ MASKED_LM = Head(
     f"{_TRANSFORM}LayerNorm/beta": ("D",),
   },
   "BertForMaskedLM",
-  "masked_lm",
 )
 NEXT_SENTENCE = Head(
   "next sentence",
   _linear("cls/seq_relationship/", 2),
   "BertForNextSentencePrediction",
-  "classification_heads",
 )
 SPAN = Head(
   "question answering",
   _linear("cls/squad/", 2),
   "BertForQuestionAnswering",
-  "span_labeling",
 )
 TEXT_LABELS = Head(
   "classification",
   _linear("", "C"),
   "BertForSequenceClassification",
-  "classifier",
 )
 WORD_LABELS = Head(
   "named entity recognition",
   _linear("", "C"),
   "BertForTokenClassification",
-  "classifier",
 )
 CHOICES = Head(
   "multiple choice", {"choice_weights": (1, "D")}, "BertForMultipleChoice"

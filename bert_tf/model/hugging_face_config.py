@@ -67,7 +67,7 @@ class Config:
 
 
 def is_weights(path: str) -> bool:
-  """Whether a file has the name of weights that `Reader` reads."""
+  """Whether a file has the name of weights that can be read."""
   return path.endswith(SUFFIXES)
 
 

@@ -113,7 +113,7 @@ def _sum_losses_and_hits(
   logits: Tensor, labels: Tensor, weights: Tensor
 ) -> Tensor:
   losses = ops.sum(cross_entropy(logits, labels) * weights)
-  return ops.stack([losses, ops.sum(_hits(logits, labels) * weights)])
+  return ops.stack([losses, ops.sum(hits(logits, labels) * weights)])
 
 
 def _pair_weights(features: Features) -> Tensor:
@@ -128,13 +128,8 @@ def _pair_weights(features: Features) -> Tensor:
   return ops.reshape(ops.cast(is_input, "float32"), (-1,))
 
 
-def span_weights(features: Features) -> dict[str, Tensor]:
-  """Returns the weight of `span_loss`: the number of windows, float32 []."""
-  return {"span_loss": _count_rows(features["start_positions"])}
-
-
-def span_loss(outputs: tuple[Tensor, Tensor], features: Features) -> Sums:
-  """Returns the mean of the start and the end loss as (sum, weight).
+def span_losses(outputs: tuple[Tensor, Tensor], features: Features) -> Tensor:
+  """Returns the mean of the start and the end loss of windows, float32 [B].
 
   Args:
     outputs: the logits of the start and of the end, each float [B, F].
@@ -143,8 +138,7 @@ def span_loss(outputs: tuple[Tensor, Tensor], features: Features) -> Sums:
   start_logits, end_logits = outputs
   start = cross_entropy(start_logits, features["start_positions"])
   end = cross_entropy(end_logits, features["end_positions"])
-  losses = (start + end) / 2.0
-  return {"span_loss": (ops.sum(losses), span_weights(features)["span_loss"])}
+  return (start + end) / 2.0
 
 
 def per_example_loss(
@@ -170,43 +164,20 @@ def per_example_loss(
   return cross_entropy(logits, ops.reshape(label_ids, (-1,)))
 
 
-def classifier_weights(features: Features) -> dict[str, Tensor]:
-  """Returns the weight of `classifier_loss`: the number of real examples."""
-  return {"classifier_loss": _sum_of(features["is_real_example"])}
+def per_example_hits(
+  logits: Tensor, label_ids: Tensor, problem_type: str
+) -> Tensor | None:
+  """Returns 1 for each example that is right, else 0, float32 [B].
 
-
-def classifier_loss(
-  logits: Tensor, features: Features, problem_type: str
-) -> Sums:
-  """Returns the loss of the real examples as (sum, weight).
-
-  The logits are float [B, C]; the features have `label_ids`, see
-  `per_example_loss`, and `is_real_example`, int [B] or [B, 1], 0 for an example
-  that only fills up the batch.
+  In multilabel, an example is right only if all its labels are. A regression
+  has None. See `per_example_loss` for the arguments.
   """
-  losses = per_example_loss(logits, features["label_ids"], problem_type)
-  weights = _real_examples(features)
-  return {"classifier_loss": (ops.sum(losses * weights), ops.sum(weights))}
-
-
-def classifier_metrics(
-  logits: Tensor, features: Features, problem_type: str
-) -> Sums:
-  """Returns `example_loss` and, except for a regression, `accuracy`.
-
-  In multilabel, an example is correct only if all its labels are correct.
-  """
-  loss = classifier_loss(logits, features, problem_type)["classifier_loss"]
-  metrics, label_ids = {"example_loss": loss}, features["label_ids"]
   if problem_type == "regression":
-    return metrics
+    return None
   if problem_type == "multilabel":
     right = ops.equal(logits > 0, label_ids > 0)
-    hits = ops.cast(ops.all(right, axis=-1), "float32")
-  else:
-    hits = _hits(logits, ops.reshape(label_ids, (-1,)))
-  hits = ops.sum(hits * _real_examples(features))
-  return {**metrics, "accuracy": (hits, loss[1])}
+    return ops.cast(ops.all(right, axis=-1), "float32")
+  return hits(logits, ops.reshape(label_ids, (-1,)))
 
 
 def probabilities(logits: Tensor, problem_type: str | None = None) -> Tensor:
@@ -222,48 +193,16 @@ def probabilities(logits: Tensor, problem_type: str | None = None) -> Tensor:
   return ops.softmax(logits, axis=-1)
 
 
-def token_weights(features: Features) -> dict[str, Tensor]:
-  """Returns the weight of `token_loss`: the number of labelled positions."""
-  return {"token_loss": _sum_of(features["label_mask"])}
-
-
-def token_loss(logits: Tensor, features: Features) -> Sums:
-  """Returns the cross entropy of the labelled positions as (sum, weight).
-
-  The logits are float [B, F, C]; the features have `label_ids`, int [B, F], and
-  `label_mask`, int [B, F], 1 at the positions that have a label.
-  """
-  losses = cross_entropy(logits, features["label_ids"])
-  return {"token_loss": token_sums(losses, features)}
-
-
-def token_metrics(logits: Tensor, features: Features) -> Sums:
-  """Returns `token_loss` and `accuracy`; see `token_loss` for the arguments."""
-  hits = _hits(logits, features["label_ids"])
-  metrics = token_loss(logits, features)
-  return {**metrics, "accuracy": token_sums(hits, features)}
-
-
-def token_sums(values: Tensor, features: Features) -> tuple[Tensor, Tensor]:
-  """Returns the sum of values, float [B, F], over `label_mask`, and its sum."""
-  weights = ops.cast(features["label_mask"], "float32")
-  return ops.sum(values * weights), ops.sum(weights)
-
-
 def _sum_of(values: Tensor) -> Tensor:
   return ops.sum(ops.cast(values, "float32"))
-
-
-def _real_examples(features: Features) -> Tensor:
-  return ops.reshape(ops.cast(features["is_real_example"], "float32"), (-1,))
 
 
 def _count_rows(labels: Tensor) -> Tensor:
   return ops.sum(ops.ones_like(labels, dtype="float32"))
 
 
-def _hits(logits: Tensor, labels: Tensor) -> Tensor:
-  """Returns float32, 1 where the label has the largest logit."""
+def hits(logits: Tensor, labels: Tensor) -> Tensor:
+  """Returns 1 where the label has the largest logit, else 0, float32 [...]."""
   predicted = ops.argmax(logits, axis=-1)
   return ops.cast(
     ops.equal(predicted, ops.cast(labels, predicted.dtype)), "float32"

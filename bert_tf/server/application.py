@@ -7,6 +7,7 @@ and the graceful shutdown.
 import asyncio
 import base64
 import contextlib
+import functools
 import math
 import mimetypes
 import pathlib
@@ -32,6 +33,7 @@ with packages.needs_extra("serving", extra="serve"):
   from fastapi import exceptions, responses
   from starlette import convertors
   from starlette import exceptions as starlette_exceptions
+  from starlette.middleware import cors
   from uvicorn.protocols.http import httptools_impl
 
 _PAGE = pathlib.Path(__file__).parent / "page"
@@ -102,17 +104,21 @@ class Server:
     }
     self._config = config
     self._is_warm = False
-    self._metrics = metrics.Metrics(
-      lambda: len(self._batcher.queue),
-      lambda: self._batcher.oldest_wait_s(),
-    )
+    self._metrics = metrics.Metrics(lambda: self._batcher.queue)
     self._batcher = batching.Batcher(config, self._metrics.batch)
     self.ended = self._batcher.ended
     self._texts = batching.Worker("text", config.max_stall_s)
     self._workers = (*self._batcher.workers, self._texts)
+    application: Any = limits.Middleware(
+      self.application(), config, self._metrics
+    )
+    if config.cors_origin:
+      application = cors.CORSMiddleware(
+        application, config.cors_origin, ["GET", "POST"], ["*"]
+      )
     self._uvicorn = _Uvicorn(
       uvicorn.Config(
-        limits.Middleware(self.application(), config, self._metrics),
+        application,
         http=_Protocol,
         ws="none",
         lifespan="off",
@@ -175,18 +181,16 @@ class Server:
     application.post(limits.EMBEDDINGS_PATH)(self.embed)
     model = "/v1/models/{name:model}"
     for path in (model, f"{model}/versions/{{version:model}}"):
-      is_listed = "version" not in path
-      for verb, post in (
-        ("predict", self.predict),
-        ("classify", self.classify),
-        ("attention", self.attend),
-      ):
-        application.post(f"{path}:{verb}", include_in_schema=is_listed)(post)
-      for suffix, get in (
-        ("/metadata", self.get_metadata),
-        ("", self.get_status),
-      ):
-        application.get(f"{path}{suffix}", include_in_schema=is_listed)(get)
+      get, post = (
+        functools.partial(add, include_in_schema="version" not in path)
+        for add in (application.get, application.post)
+      )
+      post(f"{path}:predict")(self.predict)
+      post(f"{path}:classify")(self.classify)
+      post(f"{path}:regress")(self.regress)
+      post(f"{path}:attention")(self.attend)
+      get(f"{path}/metadata")(self.get_metadata)
+      get(path)(self.get_status)
     return application
 
   async def _warm_up(self) -> None:
@@ -279,21 +283,31 @@ class Server:
     return await self._encode({"predictions": answers})
 
   async def classify(
-    self, request: fastapi.Request, name: str, body: types.ClassifyRequest
+    self, request: fastapi.Request, name: str, body: types.ExamplesRequest
   ) -> responses.Response:
     """Returns labels and probabilities, in TensorFlow Serving's form.
 
     `results` has a list of pairs [label, probability] for each example.
     """
     signature = self._find_model(request).signature(body.signature_name)
-    rows = [{**body.context, **example} for example in body.examples]
-    answers = await self._compute(request, signature, rows)
+    answers = await self._compute(request, signature, body.rows())
     classes = [answer.get("probabilities") for answer in answers]
     if not classes[0] or not isinstance(classes[0], dict):
       raise HttpError(
         400, f"{name:.100} does not classify texts; use :predict."
       )
     return await self._encode({"results": [[*row.items()] for row in classes]})
+
+  async def regress(
+    self, request: fastapi.Request, name: str, body: types.ExamplesRequest
+  ) -> responses.Response:
+    """Returns the number of each example, in TensorFlow Serving's form."""
+    signature = self._find_model(request).signature(body.signature_name)
+    answers = await self._compute(request, signature, body.rows())
+    numbers = [answer.get("label") for answer in answers]
+    if not isinstance(numbers[0], float):
+      raise HttpError(400, f"{name:.100} gives no numbers; use :predict.")
+    return await self._encode({"results": numbers})
 
   async def attend(
     self, request: fastapi.Request, name: str, body: types.AttentionRequest
@@ -366,7 +380,7 @@ class Server:
     else:
       inputs = await self._texts.run(signature.preprocess, rows)
     num_windows = sum(len(row.sequences) for row in inputs)
-    request.scope["windows"] = num_windows
+    request.scope["wait"](num_windows)
     answers = await self._batcher.submit(signature, inputs)
     # The loop logs an exception of counting; the request is still answered.
     asyncio.get_running_loop().call_soon(

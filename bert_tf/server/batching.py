@@ -16,6 +16,7 @@ import collections
 import concurrent.futures
 import dataclasses
 import functools
+import itertools
 import math
 import queue
 import sys
@@ -47,13 +48,16 @@ class _Request:
   rows: Sequence[base.Inputs]
   result: asyncio.Future  # Done when all rows have answers.
   arrived: float  # Time of arrival by time.monotonic.
-  # Inputs in no batch yet, and the sum of their sizes.
   waiting: list["_Input"] = dataclasses.field(default_factory=list)
-  waiting_size: int = 0
   # Outputs of rows without an answer, by row and input, and answers by row.
   outputs: dict[int, dict[int, Any]] = dataclasses.field(default_factory=dict)
   answers: dict[int, Any] = dataclasses.field(default_factory=dict)
   num_values: int = 0  # In the answers.
+
+  def fail(self, error: BaseException) -> None:
+    """Raises an error in `submit`, unless the client has disconnected."""
+    if not self.result.done():
+      self.result.set_exception(_awaitable(error))
 
 
 @dataclasses.dataclass(eq=False)
@@ -194,7 +198,6 @@ class Batcher:
       for number, value in enumerate(row.sequences):
         size = signature.size(value)
         request.waiting.append(_Input(request, index, number, value, size))
-        request.waiting_size += size
     if request.waiting:
       self.queue.append(request)
       self._arrival.set()
@@ -204,11 +207,6 @@ class Batcher:
         if request in self.queue:
           self.queue.remove(request)
     return [request.answers[index] for index in range(len(rows))]
-
-  def oldest_wait_s(self) -> float:
-    """Returns the seconds that the oldest request in the queue has waited."""
-    now = time.monotonic()
-    return now - min((request.arrived for request in self.queue), default=now)
 
   async def close(self) -> None:
     """Stops the batcher; waiting requests fail with status 503."""
@@ -239,13 +237,17 @@ class Batcher:
     # A thread that has stalled takes no batches, unless all have.
     if worker.is_stalled() and not all(w.is_stalled() for w in self.workers):
       return _STALLED_INTERVAL_S
-    first = self.queue[0]
-    same = [r for r in self.queue if r.signature is first.signature]
-    num_waiting = sum(len(r.waiting) for r in same)
-    is_full = sum(r.waiting_size for r in same) >= first.signature.max_size
-    if is_full or num_waiting >= self._config.max_batch_size:
+    signature = self.queue[0].signature
+    waiting = self._waiting(signature)
+    is_full = sum(each.size for each in waiting) >= signature.max_size
+    if is_full or len(waiting) >= self._config.max_batch_size:
       return 0
-    return first.arrived + self._config.max_wait_ms / 1e3 - time.monotonic()
+    until = self.queue[0].arrived + self._config.max_wait_ms / 1e3
+    return until - time.monotonic()
+
+  def _waiting(self, signature: Signature) -> list[_Input]:
+    same = (r.waiting for r in self.queue if r.signature is signature)
+    return [*itertools.chain.from_iterable(same)]
 
   def _end(self, ended: asyncio.Task) -> None:
     if not ended.cancelled() and (fault := ended.exception()):
@@ -255,7 +257,7 @@ class Batcher:
     computing = [each.request for w in self.workers for each in w.batch]
     error = HttpError(503, "the server ended before it could answer.")
     for request in (*computing, *self.queue):
-      _fail(request, error)
+      request.fail(error)
     self.queue.clear()
     self.ended.set()
 
@@ -273,9 +275,7 @@ class Batcher:
     largest = max(_MAX_RATIO * target, _SHORT_SIZE)
     candidates = [
       each
-      for request in self.queue
-      if request.signature is first.signature
-      for each in request.waiting
+      for each in self._waiting(first.signature)
       if smallest <= each.size <= largest
     ]
     candidates.sort(
@@ -294,7 +294,6 @@ class Batcher:
     taken = set(batch)
     for request in {each.request for each in batch}:
       request.waiting = [each for each in request.waiting if each not in taken]
-      request.waiting_size = sum(each.size for each in request.waiting)
       if request is first or not request.waiting:
         self.queue.remove(request)
     if first.waiting:
@@ -310,7 +309,7 @@ class Batcher:
       seconds = await worker.run(self._compute, batch)
     except Exception as error:  # noqa: BLE001  Raised in `submit`.
       if len(batch) == 1:
-        _fail(batch[0].request, error)
+        batch[0].request.fail(error)
         return
       for each in batch:
         await self._answer(worker, [each])
@@ -337,7 +336,7 @@ class Batcher:
         self._store(each, output)
       except Exception as error:  # noqa: BLE001  Raised in `submit`.
         loop = each.request.result.get_loop()
-        loop.call_soon_threadsafe(_fail, each.request, error)
+        loop.call_soon_threadsafe(each.request.fail, error)
     return seconds
 
   def _store(self, each: _Input, output: Any) -> None:
@@ -379,8 +378,3 @@ def _awaitable(error: BaseException) -> Exception:
   converted = RuntimeError(f"{type(error).__name__} in a thread: {error}")
   converted.__cause__ = error
   return converted
-
-
-def _fail(request: _Request, error: Exception) -> None:
-  if not request.result.done():  # Done if the client has disconnected.
-    request.result.set_exception(_awaitable(error))

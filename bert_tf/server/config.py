@@ -72,6 +72,11 @@ class ServerConfig:
     "The host names to accept in the Host header besides the address and "
     "localhost, comma-separated.",
   )
+  cors_origin: tuple[str, ...] = settings.server(
+    (),
+    "The origins, such as https://example.com, whose pages browsers let ask "
+    "the server, comma-separated; * for all.",
+  )
   log_format: str = settings.server(
     "none",
     "The format of the line that each request logs, without its texts.",

@@ -7,6 +7,7 @@ counts and logs every answer.
 
 import asyncio
 import contextlib
+import functools
 import logging as std_logging
 import re
 import sys
@@ -109,7 +110,8 @@ class Middleware:
   """An ASGI application around another one.
 
   It stores `num_bytes`, the size of the body, in the scope of a request. The
-  application stores `rows` there, and `windows` when it knows them.
+  application stores `rows` there, and calls `scope["wait"]` with the number of
+  its inputs, which then count as waiting.
   """
 
   def __init__(
@@ -121,7 +123,10 @@ class Middleware:
     self._app = app
     self._config = config
     self._metrics = counters
-    self._admitted: dict[int, types.Scope] = {}  # By their id().
+    # How many rows of each request wait, by the id() of its scope.
+    self._waiting: dict[int, int] = {}
+    num_computed = config.num_batch_threads * config.max_batch_size
+    self._max_waiting = config.max_queue_size + num_computed
     hosts = ("localhost", "127.0.0.1", "::1", config.host)
     self._hosts = {host.lower() for host in (*hosts, *config.allowed_hosts)}
     # A handler goes on if the reader closes stdout.
@@ -152,7 +157,7 @@ class Middleware:
         response = error_response(scope, error)
         await response(scope, receive, counting_send)
     finally:
-      self._admitted.pop(id(scope), None)
+      self._waiting.pop(id(scope), None)
     seconds = time.monotonic() - start
     # The loop logs an exception of counting; the request has been answered.
     loop = asyncio.get_running_loop()
@@ -174,11 +179,14 @@ class Middleware:
   async def _answer(
     self, scope: types.Scope, receive: types.Receive, send: types.Send
   ) -> None:
-    if scope["method"] == "POST":
-      self._admitted[id(scope)] = scope
-    refusal = self._find_refusal(scope)
-    if refusal:
-      self._admitted.pop(id(scope), None)
+    headers = datastructures.Headers(scope=scope)
+    refusal = self._find_refusal(scope, headers)
+    # Probes, which have no body, are never refused.
+    has_body = headers.get("content-length", "0") != "0"
+    if has_body or "transfer-encoding" in headers:
+      refusal = refusal or self._find_overload(1)
+      if not refusal:
+        self._wait(scope, 1)
     timeout = self._config.read_timeout_s
     try:
       body = await asyncio.wait_for(self._read(receive, refusal), timeout)
@@ -188,16 +196,15 @@ class Middleware:
         f"the request took more than {timeout:g} s to arrive.",
         headers={"Connection": "close"},
       ) from None
+    # Again, because several heads may arrive before a body is parsed.
+    if id(scope) in self._waiting and (overload := self._find_overload(0)):
+      raise overload
     scope["num_bytes"] = len(body)
+    scope["wait"] = functools.partial(self._wait, scope)
     unread = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> types.Message:
-      if not unread:
-        return {"type": "http.disconnect"}
-      # Again, because several heads may arrive before a body is parsed.
-      if overload := self._find_overload():
-        raise overload
-      return unread.pop()
+      return unread.pop() if unread else {"type": "http.disconnect"}
 
     answering = asyncio.ensure_future(self._app(scope, replay, send))
     gone = asyncio.ensure_future(receive())
@@ -211,9 +218,10 @@ class Middleware:
       return
     raise requests.ClientDisconnect
 
-  def _find_refusal(self, scope: types.Scope) -> HttpError | None:
-    """Returns the error of a request that its head or the queue forbids."""
-    headers = datastructures.Headers(scope=scope)
+  def _find_refusal(
+    self, scope: types.Scope, headers: datastructures.Headers
+  ) -> HttpError | None:
+    """Returns the error of a request that its head forbids."""
     for name in headers.getlist("host") or [""]:  # Against DNS rebinding.
       match = _HOST.fullmatch(name)
       host = match[1] or match[2] if match else name
@@ -223,34 +231,31 @@ class Middleware:
           f"the Host {name!r:.100} is not accepted; add it to the server's "
           "setting allowed_hosts.",
         )
-    if scope["method"] != "POST":
-      return None
     # Browsers require a CORS preflight for JSON. Without this check, pages of
     # other sites could send JSON as plain text.
     content_type = headers.get("content-type", "missing")
-    if content_type.partition(";")[0].strip().lower() != "application/json":
+    kind = content_type.partition(";")[0].strip().lower()
+    if scope["method"] == "POST" and kind != "application/json":
       return HttpError(
         415, f"the Content-Type is {content_type:.100}, not application/json."
       )
-    return self._find_overload()
+    return None
 
-  def _find_overload(self) -> HttpError | None:
-    """Returns the error of a new request if too many rows wait.
+  def _wait(self, scope: types.Scope, num_inputs: int) -> None:
+    """Counts the inputs of a request as waiting until it is answered.
 
-    A request counts as one row until its body is parsed, and at most as one
-    batch, because the requests in the queue take turns.
+    A request counts as one until its body is parsed, and at most as one batch,
+    because the requests in the queue take turns.
     """
-    config = self._config
-    num_rows = sum(
-      min(scope.get("windows", scope.get("rows", 1)), config.max_batch_size)
-      for scope in self._admitted.values()
-    )
-    num_computed = config.num_batch_threads * config.max_batch_size
-    if num_rows <= config.max_queue_size + num_computed:
+    self._waiting[id(scope)] = min(num_inputs, self._config.max_batch_size)
+
+  def _find_overload(self, num_more: int) -> HttpError | None:
+    """Returns the error of a request if too many inputs wait."""
+    if sum(self._waiting.values()) + num_more <= self._max_waiting:
       return None
     return HttpError(
       503,
-      f"{config.max_queue_size} rows are waiting, which is the limit; "
+      f"{self._config.max_queue_size} rows are waiting, which is the limit; "
       "try again later.",
     )
 

@@ -3,7 +3,8 @@
 import datetime
 import functools
 import json
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bert_tf.files import packages
@@ -20,20 +21,16 @@ _ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 class Metrics:
   """The metrics of one server.
 
-  The arguments return the number of waiting requests, and the seconds that the
-  oldest of them has waited.
+  `queue` returns the waiting requests, which know when they `arrived`.
   """
 
-  def __init__(
-    self, num_waiting: Callable[[], int], oldest_wait_s: Callable[[], float]
-  ) -> None:
+  def __init__(self, queue: Callable[[], Sequence[Any]]) -> None:
     self._registry = registry = prometheus_client.CollectorRegistry()
     prometheus_client.ProcessCollector(registry=registry)
     common: Any = {"namespace": "bert_tf", "registry": registry}
     # Any, because mypy does not understand positional arguments here.
     counter: Any = functools.partial(prometheus_client.Counter, **common)
     histogram: Any = functools.partial(prometheus_client.Histogram, **common)
-    gauge: Any = functools.partial(prometheus_client.Gauge, **common)
     self._requests = counter(
       "requests", "Answered requests.", ("method", "path", "status")
     )
@@ -51,7 +48,15 @@ class Metrics:
     self._batch_rows = histogram(
       "batch_rows", "Rows of a batch.", buckets=_ROWS
     )
-    gauge("waiting_requests", "Waiting requests.").set_function(num_waiting)
+    gauge: Any = functools.partial(prometheus_client.Gauge, **common)
+    gauge("waiting_requests", "Waiting requests.").set_function(
+      lambda: len(queue())
+    )
+
+    def oldest_wait_s() -> float:
+      now = time.monotonic()
+      return now - min((request.arrived for request in queue()), default=now)
+
     gauge(
       "oldest_wait_seconds", "Seconds that a new request would wait."
     ).set_function(oldest_wait_s)

@@ -1,16 +1,19 @@
 """A model with its name, signatures and description, as the server uses it."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pydantic
 import tensorflow as tf
 from absl import logging
 from google.protobuf import json_format
 from tensorflow.core.framework import types_pb2
 
 from bert_tf.inference import ids_functions
-from bert_tf.inference.ids_rows import RowReader
+from bert_tf.inference.ids_functions import RowReader
+from bert_tf.inference.inputs import map_rows, texts_by_name
 from bert_tf.inference.predictor import Predictor
 from bert_tf.server import types
 from bert_tf.server.config import ServerConfig
@@ -22,9 +25,7 @@ from bert_tf.tasks.classification import glue
 _SIZES = (
   *("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size"),
 )
-_NO_TEXTS = "its folder lacks vocab.txt or run.json. Export it again."
-# Assumed maximum length and vocabulary of a model without bert_config.json.
-_NUM_POSITIONS, _VOCAB_SIZE = 512, 30522
+_NO_TEXTS = "its folder lacks vocab.txt. Export it again."
 # Maximum logits of masks in a batch: 256 MiB of float32.
 _MAX_MASK_LOGITS = 1 << 26
 # Decimal places of attention weights, to keep responses short.
@@ -43,41 +44,51 @@ class Signature:
   """
 
   def __init__(
-    self, model: "ServedModel", name: str, reader: RowReader
+    self,
+    name: tuple[str, str],
+    reader: RowReader,
+    predictor: Predictor,
+    config: ServerConfig,
   ) -> None:
-    self.name = (model.name, name)
-    self.reader = reader
-    self.takes_texts = name != ids_functions.IDS
-    self._predictor = model.predictor
-    self._config = config = model.config
-    sizes = model.predictor.bert_config
-    max_length = sizes.max_position_embeddings if sizes else _NUM_POSITIONS
-    if self.takes_texts:
-      self._row_class = types.text_row(
-        reader.fields, reader.num_required, config.max_text_length
-      )
-    else:
-      specs = model.predictor.functions[ids_functions.IDS].inputs
-      has_choices = specs["input_ids"].shape.rank == 3
-      self._row_class = types.ids_row(reader.fields, max_length, has_choices)
-    for task in model.predictor.tasks.values():
+    self.name, self.reader = name, reader
+    self.takes_texts = name[1] != ids_functions.IDS
+    self.postprocess = reader.postprocess
+    self._predictor, self._config = predictor, config
+    sizes, max_length = predictor.bert_config, 0
+    for task in predictor.tasks.values():
       max_length = task.max_seq_length
+    max_length = max_length or sizes.max_position_embeddings
     self.max_size = config.max_batch_size * max_length
-    vocab_size = sizes.vocab_size if sizes else _VOCAB_SIZE
     # The logits of masks are limited as word pieces are.
-    self._mask_size = vocab_size * self.max_size / _MAX_MASK_LOGITS
+    self._mask_size = sizes.vocab_size * self.max_size / _MAX_MASK_LOGITS
+
+  @functools.cached_property
+  def _ids(self) -> pydantic.TypeAdapter:
+    max_length = self._predictor.bert_config.max_position_embeddings
+    has_choices = self._predictor.ids_reader.has_choices
+    return types.ids_adapter(max_length, has_choices)
+
+  def _preprocess_row(self, row: Any) -> base.Inputs:
+    reader = self.reader
+    if not self.takes_texts:
+      try:
+        values = self._ids.validate_python(row)
+      except pydantic.ValidationError as error:
+        raise ValueError(types.first_reason(error)) from error
+      return self._predictor.preprocess(reader, values)
+    row = types.decode_texts(row, self._config.max_text_length)
+    if not isinstance(row, str | dict):
+      raise ValueError(f"{row!r:.60} is neither a text nor an object.")
+    values = texts_by_name(row, reader.fields, reader.num_required)
+    return self._predictor.preprocess(reader, values)
 
   def preprocess(self, rows: Sequence[Any]) -> list[base.Inputs]:
     """Returns the inputs of each row.
 
     Raises HttpError if the model cannot read them, or for too many inputs.
     """
-    preprocess = self._predictor.preprocess
     try:
-      inputs = [
-        preprocess(self.reader, i, types.read_row(self._row_class, i, row))
-        for i, row in enumerate(rows)
-      ]
+      inputs = [*map_rows(self._preprocess_row, rows)]
     except ValueError as error:
       raise HttpError(400, str(error)) from error
     num_inputs = sum(len(each.sequences) for each in inputs)
@@ -106,12 +117,6 @@ class Signature:
       _check_finite(output)
     return outputs
 
-  def postprocess(
-    self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
-  ) -> base.Answer:
-    """Returns the answer of a row as JSON."""
-    return self.reader.postprocess(inputs, outputs)
-
 
 class ServedModel:
   """A model with a name in paths and a description.
@@ -123,13 +128,14 @@ class ServedModel:
   def __init__(
     self, name: str, predictor: Predictor, config: ServerConfig
   ) -> None:
-    self.name = name
-    self.config = config
+    self.name, self.predictor, self.config = name, predictor, config
     self.version: int = predictor.version
-    self.predictor = predictor
     readers: dict[str, RowReader] = dict(predictor.tasks)
     readers[ids_functions.IDS] = predictor.ids_reader
-    self.signatures = {n: Signature(self, n, r) for n, r in readers.items()}
+    self.signatures = {
+      each: Signature((name, each), reader, predictor, config)
+      for each, reader in readers.items()
+    }
     if not predictor.tasks:
       logging.warning("%s takes only ids: %s", name, _NO_TEXTS)
 
@@ -166,8 +172,7 @@ class ServedModel:
     Raises HttpError for a text that is too long and for what the model lacks.
     """
     try:
-      for text in (body.text, body.text_b or ""):
-        types.check_length(text, self.config.max_text_length)
+      types.decode_texts(body.model_dump(), self.config.max_text_length)
       attention = self.predictor.attention(body.text, body.text_b)
     except ValueError as error:
       raise HttpError(400, str(error)) from error
@@ -190,22 +195,22 @@ class ServedModel:
 
   def vector_width(self) -> int | None:
     """Returns the size of the vectors of texts; None if there are none."""
-    info, sizes = self.predictor.info, self.predictor.bert_config
-    is_encoder = info is not None and info.task == "encoder"
-    return sizes.hidden_size if is_encoder and sizes else None
+    is_encoder = self.predictor.info.task == "encoder"
+    return self.predictor.bert_config.hidden_size if is_encoder else None
 
   def about(self) -> dict[str, Any]:
-    """Returns the content of run.json and the sizes, as far as known."""
+    """Returns the content of run.json and the sizes."""
     info, sizes = self.predictor.info, self.predictor.bert_config
-    facts: dict[str, Any] = {"name": self.name, "version": str(self.version)}
-    if info:
-      facts |= info.to_dict()
-      task_name = info.labels.task_name if info.labels else ""
-      facts["label_names"] = glue.LABEL_NAMES.get(task_name)
-    if sizes:
-      facts["size"] = {name: getattr(sizes, name) for name in _SIZES}
-      facts["size"]["num_parameters"] = self.predictor.num_parameters
-    return facts
+    size = {name: getattr(sizes, name) for name in _SIZES}
+    return {
+      "name": self.name,
+      "version": str(self.version),
+      **info.to_dict(),
+      "label_names": glue.LABEL_NAMES.get(
+        info.labels.task_name if info.labels else ""
+      ),
+      "size": {**size, "num_parameters": self.predictor.num_parameters},
+    }
 
   def metadata(self) -> dict[str, Any]:
     """Returns the signatures as TensorFlow Serving describes them.

@@ -7,7 +7,6 @@ as in TensorFlow Serving and add details.
 """
 
 import base64
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -65,12 +64,16 @@ class PredictRequest(_Object):
     return self.inputs or self.instances or []
 
 
-class ClassifyRequest(_Object):
+class ExamplesRequest(_Object):
   """Texts to classify; `context` has fields that all examples share."""
 
   signature_name: str | None = None
   context: dict[str, Any] = {}
   examples: list[dict[str, Any]]
+
+  def rows(self) -> list[Any]:
+    """Returns the rows."""
+    return [{**self.context, **example} for example in self.examples]
 
 
 class AttentionRequest(_Object):
@@ -102,83 +105,39 @@ class EmbeddingsRequest(_Object):
     return items
 
 
-class _Row(_Object):
-  model_config = pydantic.ConfigDict(extra="forbid")
+def decode_texts(value: Any, max_bytes: int) -> Any:
+  """Returns a row's value, with texts for {"b64": ...} and without nulls.
 
-
-def text_row(
-  fields: Sequence[str], num_required: int, max_bytes: int
-) -> type[pydantic.BaseModel]:
-  """Returns the class of rows of texts, which have at most max_bytes."""
-
-  def decode(value: Any) -> Any:
-    if isinstance(value, dict) and isinstance(value.get("b64"), str):
-      raw = base64.b64decode(value["b64"], validate=True)
-      value = raw.decode(errors="ignore")
-    if isinstance(value, str):
-      check_length(value, max_bytes)
-    return value
-
-  text = Annotated[str, pydantic.BeforeValidator(decode)]
-  texts = Annotated[list[text], pydantic.Field(min_length=1)]
-  types = {name: texts if name == "choices" else text for name in fields}
-  return _row_class(types, num_required)
-
-
-def ids_row(
-  fields: Sequence[str], max_length: int, has_choices: bool
-) -> type[pydantic.BaseModel]:
-  """Returns the class of rows of word-piece ids; of lists of them for choices.
-
-  A sequence has 1 to max_length ids, and at most as many positions of masks.
+  Raises ValueError for a text that is longer than max_bytes, or not Unicode.
   """
-  types: dict[str, Any] = {}
-  for name in fields:
-    min_length = 0 if name == "masked_lm_positions" else 1
-    length = pydantic.Field(min_length=min_length, max_length=max_length)
-    ids = Annotated[list[_Id], length]
-    choices = Annotated[list[ids], pydantic.Field(min_length=1)]
-    types[name] = choices if has_choices else ids
-  return _row_class(types, len(fields))
-
-
-def _row_class(
-  types: Mapping[str, Any], num_required: int
-) -> type[pydantic.BaseModel]:
-  fields: dict[str, Any] = {
-    name: (each, ... if index < num_required else None)
-    for index, (name, each) in enumerate(types.items())
-  }
-  return pydantic.create_model("Row", __base__=_Row, **fields)
-
-
-def read_row(
-  row_class: type[pydantic.BaseModel], index: int, row: Any
-) -> dict[str, Any]:
-  """Returns the values of a row by field; a single value is of the first field.
-
-  Raises ValueError, with the row's index, if row_class does not accept them.
-  """
-  if not isinstance(row, dict) or row.keys() == {"b64"}:
-    row = {next(iter(row_class.model_fields)): row}
-  try:
-    return row_class.model_validate(row).model_dump(exclude_unset=True)
-  except pydantic.ValidationError as error:
-    reasons = [
-      ": ".join([".".join(map(str, each["loc"])), each["msg"]])
-      for each in error.errors(include_url=False)[:3]
-    ]
-    raise ValueError(
-      f"row {index}: {'; '.join(reasons)}. The fields of a row are "
-      f"{', '.join(row_class.model_fields)}."
-    ) from error
-
-
-def check_length(text: str, max_bytes: int) -> None:
-  """Raises ValueError if a text has more than max_bytes or is not Unicode."""
-  num_bytes = len(text.encode())
-  if num_bytes > max_bytes:
+  if isinstance(value, dict):
+    if not isinstance(value.get("b64"), str):
+      items = ((k, v) for k, v in value.items() if v is not None)
+      return {key: decode_texts(item, max_bytes) for key, item in items}
+    content = base64.b64decode(value["b64"], validate=True)
+    value = content.decode(errors="ignore")
+  if isinstance(value, list):
+    return [decode_texts(item, max_bytes) for item in value]
+  if isinstance(value, str) and (num_bytes := len(value.encode())) > max_bytes:
     raise ValueError(
       f"the text has {num_bytes} bytes, but this server's limit is "
       f"{max_bytes}; shorten it."
     )
+  return value
+
+
+def ids_adapter(max_length: int, has_choices: bool) -> pydantic.TypeAdapter:
+  """Returns what validates rows of word-piece ids; lists of them for choices.
+
+  A list has at most max_length ids.
+  """
+  ids: Any = Annotated[list[_Id], pydantic.Field(max_length=max_length)]
+  if has_choices:
+    ids = list[ids]
+  return pydantic.TypeAdapter(dict[str, ids])
+
+
+def first_reason(error: pydantic.ValidationError) -> str:
+  """Returns where the first fault is, and what it is."""
+  first = error.errors(include_url=False)[0]
+  return ": ".join([".".join(map(str, first["loc"])), first["msg"]])

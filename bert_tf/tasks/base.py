@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import keras
 import numpy as np
 from absl import logging
+from keras import ops
 
 from bert_tf import modeling, settings, task_registry, tokenization
 from bert_tf.checkpoint import run_folder, run_info
@@ -125,6 +126,9 @@ class Task(abc.ABC, Generic[SettingsT]):
     noun: plural of what an epoch counts, for log lines.
     predicted_split: the split that do_predict predicts, "test" or "dev".
     has_loss: whether evaluations compute the loss.
+    loss_name: the name of the loss among the metrics.
+    loss_mask: the feature that is 1 at the elements that the loss counts, int
+      [B] or [B, ...]; None if each record of a batch counts.
     first_results: names of the results at the top of result files.
     position_features: names of the targets that are as long as the input.
     unread_features: names of the targets that records have for readers of
@@ -140,6 +144,8 @@ class Task(abc.ABC, Generic[SettingsT]):
   noun: ClassVar[str] = "training examples"
   predicted_split: ClassVar[str] = "test"
   has_loss: ClassVar[bool] = True
+  loss_name: ClassVar[str] = "example_loss"
+  loss_mask: ClassVar[str | None] = None
   first_results: ClassVar[tuple[str, ...]] = ()
   position_features: ClassVar[tuple[str, ...]] = ()
   unread_features: ClassVar[tuple[str, ...]] = ()
@@ -308,25 +314,61 @@ class Task(abc.ABC, Generic[SettingsT]):
     """Returns the rows in the order of their training records."""
     return rows
 
+  def compute_losses(
+    self, outputs: Any, features: losses.Features
+  ) -> tuple[Tensor, Tensor | None]:
+    """Returns the loss of each element of a batch, and whether it is right.
+
+    Both are float32, of the shape of the feature `loss_mask`. The second is 1
+    or 0, or None for a task without an accuracy.
+    """
+    raise NotImplementedError
+
+  def element_weights(
+    self, features: losses.Features, class_weights: Sequence[float] | None
+  ) -> Tensor:
+    """Returns the weight of each element in the loss, float32.
+
+    It is 1 where `loss_mask` is set, times the class weight of the label. The
+    loss is sum(weight * loss) / sum(weight), as PyTorch's.
+    """
+    if self.loss_mask is None:
+      return ops.ones_like(features["input_ids"][:, 0], dtype="float32")
+    weights = ops.cast(features[self.loss_mask], "float32")
+    if class_weights is not None:
+      table = ops.convert_to_tensor(class_weights, "float32")
+      of_labels = ops.take(table, features["label_ids"], axis=0)
+      weights = weights * ops.reshape(of_labels, ops.shape(weights))
+    return weights
+
   def weights(
     self, features: losses.Features, training: bool
   ) -> dict[str, Tensor]:
-    """Returns the weights of the losses of a batch, by the losses' names."""
-    raise NotImplementedError
-
-  def compute_sums(
-    self, outputs: Any, features: losses.Features, training: bool
-  ) -> tuple[losses.Sums, losses.Sums]:
-    """Returns the losses and the metrics of the model's outputs."""
-    raise NotImplementedError
+    """Returns the weight of the loss of a batch, by its name."""
+    class_weights = self.class_weights if training else None
+    weights = self.element_weights(features, class_weights)
+    return {self.loss_name: ops.sum(weights)}
 
   def loss_sums(
     self, model: keras.Model, features: losses.Features, training: bool
   ) -> objective.BatchSums:
     """Returns the losses, metrics and outputs of features [B, ...]."""
     outputs = model(features, training=training)
-    sums = self.compute_sums(outputs, features, training)
-    return objective.BatchSums(*sums, outputs)
+    values, hits = self.compute_losses(outputs, features)
+
+    def weigh(
+      values: Tensor, class_weights: Sequence[float] | None = None
+    ) -> tuple[Tensor, Tensor]:
+      weights = self.element_weights(features, class_weights)
+      weights = ops.reshape(weights, ops.shape(values))
+      return ops.sum(values * weights), ops.sum(weights)
+
+    class_weights = self.class_weights if training else None
+    sums = {self.loss_name: weigh(values, class_weights)}
+    metrics = {self.loss_name: weigh(values)} if self.has_loss else {}
+    if hits is not None:
+      metrics["accuracy"] = weigh(hits)
+    return objective.BatchSums(sums, metrics, outputs)
 
   def unused_variables(self, model: keras.Model) -> list[keras.Variable]:
     """Returns the trainable variables that the loss does not depend on."""
@@ -346,11 +388,7 @@ class Task(abc.ABC, Generic[SettingsT]):
 
   def name_results(self, means: Mapping[str, float]) -> Results:
     """Returns the results by their names in the original's files."""
-    names = {
-      "example_loss": "eval_loss",
-      "token_loss": "eval_loss",
-      "accuracy": "eval_accuracy",
-    }
+    names = {self.loss_name: "eval_loss", "accuracy": "eval_accuracy"}
     return {names.get(name, name): value for name, value in means.items()}
 
   def score(self, rows: Sequence[Row], answers: Sequence[Answer]) -> Results:

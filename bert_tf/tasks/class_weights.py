@@ -5,12 +5,10 @@ import contextlib
 from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from bert_tf.checkpoint import run_info
 from bert_tf.files import messages
-from bert_tf.model.losses import Features
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row, labels_in
 
@@ -56,20 +54,3 @@ def compute(
     )
   logging.info("The loss weighs labels by %s.", dict(zip(labels, weights)))
   return tuple(weights)
-
-
-def apply(
-  class_weights: Sequence[float] | None, features: Features, mask: str
-) -> Features:
-  """Returns the features for a loss that weighs C classes; None for equally.
-
-  Multiplies the feature `mask`, 1 where `label_ids` count, by the weight of the
-  label. The loss is then sum(weight * loss) / sum(weight), as PyTorch's.
-  """
-  if class_weights is None:
-    return features
-  table = tf.constant(class_weights, tf.float32)
-  weights = tf.gather(table, features["label_ids"])
-  counted = tf.cast(features[mask], tf.float32)
-  weights = tf.reshape(weights, tf.shape(counted))
-  return {**features, mask: counted * weights}

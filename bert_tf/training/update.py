@@ -108,7 +108,7 @@ class Update:
       names[id(value)] = scope + slot
       if isinstance(value, list) and len(value) == len(trained):
         for variable, own in zip(trained, value):
-          name = optimization.variable_name(variable)
+          name = variable.path
           names[id(own)] = f"{scope}{name}/{slot}"
     found = {checkpoint_names.GLOBAL_STEP: optimizer.iterations}
     if self.loss_scale:

@@ -38,6 +38,7 @@ class TagTask(base.Task):
   name = TagConfig.task
   metrics = ("micro_f1", "eval_loss", "loss")
   position_features = ("label_ids", "label_mask")
+  loss_mask = "label_mask"
 
   def read(self, split):
     """Returns the rows of a file, a JSON object in each line."""
@@ -70,16 +71,10 @@ class TagTask(base.Task):
       label_ids[start] = [name in labels for name in names]
     yield {"label_ids": label_ids, "label_mask": label_mask}
 
-  def weights(self, features, training):
-    """Returns the number of words."""
-    return losses.token_weights(features)
-
-  def compute_sums(self, outputs, features, training):
-    """Returns the binary cross entropy of the labels, as loss and metric."""
+  def compute_losses(self, outputs, features):
+    """Returns the binary cross entropy at each position, and no accuracy."""
     label_ids, kind = features["label_ids"], run_info.MULTILABEL
-    values = losses.per_example_loss(outputs, label_ids, kind)  # [B, F]
-    sums = {"token_loss": losses.token_sums(values, features)}
-    return sums, sums
+    return losses.per_example_loss(outputs, label_ids, kind), None  # [B, F]
 
   def postprocess(self, inputs, outputs):
     """Returns the labels of each word that are more probable than not."""

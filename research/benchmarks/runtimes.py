@@ -12,7 +12,6 @@ import tensorflow as tf
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import runtimes
 from bert_tf.inference import ids_functions
-from bert_tf.inference import runtimes as runtime_functions
 from research.benchmarks.config import BenchmarkConfig
 
 _BATCH_SIZES = (1, 8)
@@ -24,8 +23,9 @@ def measure(config: BenchmarkConfig) -> None:
   saved_model, length = config.needed("saved_model"), config.max_seq_length
   tf.config.threading.set_intra_op_parallelism_threads(1)
   tf.config.threading.set_inter_op_parallelism_threads(1)
-  bert_config = ModelFolder.open(saved_model).config
-  model = ids_functions.load_functions(saved_model)[0][ids_functions.IDS]
+  source = ModelFolder.open(saved_model)
+  bert_config = source.config
+  model = ids_functions.open_functions(source)[ids_functions.IDS]
   files = [os.path.join(saved_model, "saved_model.pb")]
   files += tf.io.gfile.glob(
     os.path.join(saved_model, "variables", "variables.*")
@@ -43,7 +43,7 @@ def measure(config: BenchmarkConfig) -> None:
         path = os.path.join(folder, file)
         sizes[name] = os.path.getsize(path)
         differences[name] = max(differences_by_output.values())
-        calls[name] = runtime_functions.load_function(path, bert_config, 1)
+        calls[name] = ids_functions.load_runtime_file(path, bert_config, 1)
     columns = []
     for size in _BATCH_SIZES:
       inputs = runtimes.sample(model, bert_config, size, length)

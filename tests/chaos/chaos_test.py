@@ -43,7 +43,7 @@ def models(tmp_path_factory):
   folder = tmp_path_factory.mktemp("models")
   run = tiny_models.write_classifier(folder / "run")
   source = ModelFolder.open(str(run), do_lower_case=True)
-  convert.convert(source, "original", str(folder / "hf"), "hf")
+  convert.convert(source, str(folder / "hf"), "hf")
   return {path: read(path) for path in (run, folder / "hf")}
 
 
@@ -51,9 +51,7 @@ def read(path):
   """Returns the bytes of all weights of a model, which it converts."""
   target = path.with_name("again")
   shutil.rmtree(target, ignore_errors=True)
-  kind = convert.find_format(str(path))
-  source = ModelFolder.open(str(path))
-  convert.convert(source, kind, str(target / "m"), "original")
+  convert.convert(ModelFolder.open(str(path)), str(target / "m"))
   reader = checkpoints.CheckpointReader(str(target / "m"))
   return {name: reader.get(name).tobytes() for name in reader.shapes}
 
@@ -112,17 +110,14 @@ def export_to(run, path):
 
 
 def convert_to(kind):
-  return lambda run, path: convert.convert(
-    ModelFolder.open(run), "original", path, kind
-  )
+  return lambda run, path: convert.convert(ModelFolder.open(run), path, kind)
 
 
 @pytest.mark.parametrize(
   ("name", "write"),
   [
     ("hf", convert_to("hf")),
-    ("bert.weights.h5", convert_to("keras")),
-    ("garden.ckpt", convert_to("model_garden")),
+    ("bert_model.ckpt", convert_to("original")),
     ("saved", export_to),
     ("features.jsonl", extract),
   ],

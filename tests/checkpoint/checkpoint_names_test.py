@@ -61,6 +61,7 @@ def test_a_bert_with_other_names_is_read(tmp_path, program):
     if "seed" not in variable.path:
       np.testing.assert_array_equal(variable.numpy(), values[variable.path])
   target = str(tmp_path / "out" / "m.ckpt")
+  assert convert.find_format(folder) == "original"
   convert.slim(folder, target)
   assert set(checkpoints.CheckpointReader(target).shapes) == set(tensors())
 
@@ -104,7 +105,7 @@ def fine_tune(folder):
 
 def to_hf(folder):
   source = ModelFolder.open(folder)
-  convert.convert(source, "original", f"{folder}/out", "hf")
+  convert.convert(source, f"{folder}/out", "hf")
 
 
 USES = {
@@ -139,8 +140,6 @@ def test_a_layer_that_is_not_in_the_config_is_named(tmp_path, caplog):
   [
     ("original", "out/m.ckpt"),
     ("hf", "out"),
-    ("model_garden", "out/m.ckpt"),
-    ("keras", "out/m.weights.h5"),
   ],
 )
 def test_unknown_variables_are_left_out_and_named(
@@ -153,15 +152,10 @@ def test_unknown_variables_are_left_out_and_named(
   }
   folder = write(tmp_path / "m", {**tensors(), **extra})
   path = str(tmp_path / name)
-  if target == "original":
-    convert.slim(folder, path)
-  else:
-    convert.convert(ModelFolder.open(folder), "original", path, target)
+  convert.convert(ModelFolder.open(folder), path, target)
   text = "".join(r.getMessage() for r in caplog.records if r.levelno > 20)
   for extra_name in extra:
     assert extra_name in text
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(
-    ModelFolder.open(path), convert.find_format(path), back, "original"
-  )
+  convert.convert(ModelFolder.open(path), back)
   assert set(checkpoints.CheckpointReader(back).shapes) == set(tensors())

@@ -44,11 +44,11 @@ def folders(tmp_path_factory):
   run = tiny_models.write_classifier(root / "run")
   run_infos.write(str(run), RUN, tiny_models.CONFIG, str(run / "vocab.txt"))
   source = ModelFolder.open(str(run))
-  convert.convert(source, "original", str(root / "hf"), "hf")
+  convert.convert(source, str(root / "hf"), "hf")
   for name in ("run.json", "label_map.json", "bert_config.json"):
     (root / "hf" / name).unlink()
   slim = str(root / "released" / "bert_model.ckpt")
-  convert.convert(source, "original", slim, "original")
+  convert.convert(source, slim)
   (root / "released" / "run.json").unlink()
   config = export_config.ExportConfig(
     init_checkpoint=str(run), export_dir=str(root / "versions" / "3")
@@ -171,15 +171,15 @@ def test_a_model_of_keras_is_written_as_a_folder(folders, tmp_path):
   opened = ModelFolder.open(str(tmp_path / "new"))
   assert opened.saved == RUN
   assert bert_tf.load(tmp_path / "new").predict(TEXTS) == expected
-  convert.convert(
-    ModelFolder.open(str(tmp_path / "new")),
-    *("original", str(tmp_path / "hf"), "hf"),
-  )
+  source = ModelFolder.open(str(tmp_path / "new"))
+  convert.convert(source, str(tmp_path / "hf"), "hf")
   read = bert_tf.ClassifierModel.from_pretrained(tmp_path / "hf")
   np.testing.assert_array_equal(read.output_weights, model.output_weights)
   model.save(tmp_path / "model.keras")
-  with pytest.raises(ValueError, match="save_pretrained"):
-    bert_tf.load(tmp_path / "model.keras")
+  model.save_weights(tmp_path / "model.weights.h5")
+  for name in ("model.keras", "model.weights.h5"):
+    with pytest.raises(ValueError, match="save_pretrained"):
+      bert_tf.load(tmp_path / name)
   # What Keras read knows neither labels nor vocabulary.
   read = keras.models.load_model(tmp_path / "model.keras")
   vocab_file = str(folders["run"] / "vocab.txt")
@@ -207,7 +207,7 @@ def test_a_remote_folder_is_a_model(folders, kind):
 def test_hugging_faces_models_are_read_without_conversion(tmp_path, kind):
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / "hf")
-  convert.convert(ModelFolder.open(prefix), "original", target, "hf")
+  convert.convert(ModelFolder.open(prefix), target, "hf")
   (tmp_path / "hf" / "run.json").unlink()
   read_model = type(model).from_pretrained(target)
   interop_models.assert_close(
@@ -271,17 +271,8 @@ def write_longer_vocabulary(folder, folders):
     writer.write("one more\n")
 
 
-def write_weights_of_keras(folder, _):
-  folder.mkdir()
-  (folder / "m.weights.h5").write_bytes(b"")
-
-
 BAD = {
   "an empty folder": (lambda f, _: f.mkdir(), "there is nothing"),
-  "weights of Keras": (
-    write_weights_of_keras,
-    "folder/m.weights.h5 with `bert-tf convert`",
-  ),
   "two models": (write_two, "several models: .*bert_model.ckpt, .*safetensors"),
   "a text": (lambda f, _: f.write_bytes(b"PK"), "is not a model"),
   "a zip": (lambda f, _: f.write_bytes(b"PK\x03\x04"), "a zip archive"),
@@ -314,18 +305,6 @@ def test_an_unreadable_model_is_named(folders, tmp_path, fault):
   write(tmp_path / "folder", folders)
   with pytest.raises(ValueError, match=expected):
     bert_tf.load(tmp_path / "folder")
-
-
-def test_weights_of_another_format_name_the_converter(tmp_path):
-  golden = tiny_models.TINY.parent / "model_garden"
-  interop_models.write_beside(tmp_path / "model", "classifier")
-  for path in golden.glob("classifier.*"):
-    shutil.copy(path, tmp_path / "model")
-  for name in ("model", "bert.weights.h5"):
-    (tmp_path / "bert.weights.h5").write_bytes(b"")
-    shutil.copy(tmp_path / "model" / "bert_config.json", tmp_path)
-    with pytest.raises(ValueError, match=f"{name}.*`bert-tf convert`"):
-      bert_tf.load(tmp_path / name)
 
 
 def test_a_given_config_wins_and_another_vocabulary_is_refused(

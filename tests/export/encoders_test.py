@@ -207,7 +207,7 @@ def test_encode_returns_what_the_exported_function_does(tmp_path, settings):
     model.encode([("a", "pair")])
 
 
-@pytest.mark.parametrize("to", ["original", "hf", "keras", "extended"])
+@pytest.mark.parametrize("to", ["original", "hf", "extended"])
 def test_a_converted_encoder_keeps_its_pooling(tmp_path, to):
   (tmp_path / "in").mkdir()
   checkpoint = write_sentence_encoder(tmp_path / "in")
@@ -219,9 +219,8 @@ def test_a_converted_encoder_keeps_its_pooling(tmp_path, to):
   elif to == "original":
     convert.slim(checkpoint, f"{out}/bert_model.ckpt")
   else:
-    path = f"{out}/bert.weights.h5" if to == "keras" else out
     source = ModelFolder.open(checkpoint, **FILES)
     for _ in range(2):  # The second time into the same folder.
-      convert.convert(source, "original", path, to)
+      convert.convert(source, out, to)
   settings = sentence_transformers.read_settings(out)
   assert settings == sentence_transformers.VectorSettings("max", True, 5)

@@ -109,7 +109,7 @@ def exported(tmp_path_factory):
       "task": "preprocessing",
     },
     "regression": {"with_text": False},
-    "ner": {"with_text": False, "with_attention": True},
+    "ner": {"with_text": False},
     "squad": {"max_query_length": 5, "doc_stride": 4},
   }
   for name in (*MADE, "classification", "preprocessing"):
@@ -164,10 +164,7 @@ def made_requests(models):
   long_ids = {name: [[1] * 129] for name in IDS}
   requests = {
     **{f"ids of {n}": request(n, "ids", **ids_of(n)) for n in MADE},
-    "all positions": request("pretraining", "ids_all_positions", **IDS),
     "too long ids": request("encoder", "ids", **long_ids),
-    "attention": request("ner", "attention", **IDS),
-    "too long attention": request("ner", "attention", **long_ids),
     "multilabel": request("multilabel", "serving_default", text=TEXTS),
     "multilabel pair": request(
       "multilabel", "text_pair", text=TEXTS, text_b=TEXTS_B
@@ -266,14 +263,6 @@ def test_ids_give_the_outputs_of_the_model(served, task):
     close(result[name], value)
 
 
-def test_attention_is_that_of_the_model_and_0_for_padding(served):
-  model = made_model("ner").bert
-  output = model(arrays(**IDS), return_attention_probs=True)
-  expected = np.stack(output.attention_probs, axis=1)  # [B, L, N, F, T]
-  expected[0, :, :, 4] = expected[0, ..., 4] = 0
-  close(served["attention"]["attention"], expected)
-
-
 @pytest.mark.parametrize("texts_b", [None, TEXTS_B])
 def test_texts_are_cut_and_classified_as_by_the_script(served, texts_b):
   logits = made_model("multilabel")(packed(TEXTS, texts_b, 16)).numpy()
@@ -283,9 +272,8 @@ def test_texts_are_cut_and_classified_as_by_the_script(served, texts_b):
   assert result["labels"] == [["of", "thé", "and"]] * 3
 
 
-@pytest.mark.parametrize("request_name", ["too long ids", "too long attention"])
-def test_ids_beyond_the_positions_are_refused(served, request_name):
-  assert "longer than the 128 positions" in served[request_name]["error"]
+def test_ids_beyond_the_positions_are_refused(served):
+  assert "longer than the 128 positions" in served["too long ids"]["error"]
 
 
 @pytest.mark.parametrize(("name", "value", "highest"), BEYOND)
@@ -293,14 +281,6 @@ def test_numbers_out_of_range_are_refused_by_name(served, name, value, highest):
   message = served[f"{name} {value}"]["error"]
   assert f"{name} has the value {value}," in message
   assert f"use 0 to {highest}" in message
-
-
-def test_the_masked_lm_sees_chosen_or_all_positions(served):
-  chosen, whole = served["ids of pretraining"], served["all positions"]
-  for row, position in ((0, 1), (1, 3)):
-    for name in ("masked_lm_logits", "masked_lm_probabilities"):
-      close(chosen[name][row][0], whole[name][row][position])
-  close(chosen["next_sentence_logits"], whole["next_sentence_logits"])
 
 
 def test_an_encoder_has_the_interface_of_tf_hubs(served):
@@ -340,8 +320,6 @@ def test_a_saved_model_has_weights_functions_and_files(exported, task):
   others = {
     "multilabel": {"text", "text_pair"},
     "encoder": {"text"},
-    "pretraining": {"ids_all_positions"},
-    "ner": {"attention"},
   }
   signatures = set(tf.saved_model.load(str(folder)).signatures)
   assert signatures == {"ids", "serving_default", *others.get(task, ())}
@@ -360,7 +338,6 @@ def test_a_saved_model_has_weights_functions_and_files(exported, task):
   [
     ({"run": "swag", "task": "squad"}, ("cls/squad/output_weights", "swag")),
     ({"task": "pretraining"}, ("no task",)),
-    ({"with_attention": True}, ("`attention`",)),
     ({"task": "preprocessing", "with_text": False}, ("`text`",)),
     ({"run": "regression"}, ("`vocab_file`",)),
     ({"run": "swag", "max_seq_length": 129}, ("max_seq_length 129",)),

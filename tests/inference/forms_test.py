@@ -18,7 +18,6 @@ ROWS = {
   "EntityRecognizer": [("the of",), ("in",)],
   "MultipleChoice": [("the", ["of and", "in"]), ("in", ["to", "was"])],
   "QuestionAnswerer": [("the", "of the and"), ("in", "was in the")],
-  "MaskFiller": [("the [MASK]",), ("[MASK] of the",)],
   "FeatureExtractor": [("the of", "and"), ("in", "the")],
   "Predictor": [("the of", "and"), ("in", "the")],
 }
@@ -31,7 +30,6 @@ HEADS = {
   "EntityRecognizer": lambda c: heads.TokenModel(c, 3),
   "MultipleChoice": heads.MultipleChoiceModel,
   "QuestionAnswerer": heads.SpanModel,
-  "MaskFiller": heads.PretrainingModel,
 }
 LENGTHS = {
   "QuestionAnswerer": {

@@ -91,9 +91,9 @@ def test_scores_are_those_of_one_copy_at_a_time(expected, batch_tokens):
 @pytest.mark.parametrize(
   "texts,message",
   [
-    (" ", "row 0 has 0 word pieces.* texts of 1 to "),
-    (["few", "a " * 600], "row 1 has 600 word pieces"),
-    ({"text": "a", "text_b": "b"}, "row 0 must be text"),
+    (" ", "row 0: it has 0 word pieces.* texts of 1 to "),
+    (["few", "a " * 600], "row 1: it has 600 word pieces"),
+    ({"text": "a", "text_b": "b"}, "row 0: it must be text"),
   ],
 )
 def test_what_cannot_be_scored_is_named(scorer, texts, message):

@@ -80,8 +80,7 @@ def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
   model = new(name, bert, tmp_path)
   with pytest.raises(ValueError, match="call `fit`"):
     model.score(rows, labels)
-  results = model.fit(rows, labels, (rows[:4], labels[:4]), **SETTINGS)
-  assert results[model._scores[0]] > 0.9
+  model.fit(rows, labels, (rows[:4], labels[:4]), **SETTINGS)
   answers = [ANSWERS[name](answer) for answer in model.predict(rows)]
   assert answers == list(labels)
   # As in another process, with labels from pandas.
@@ -132,16 +131,6 @@ def test_run_classifier_trains_to_the_same_weights(bert, tmp_path):
   assert script.predict(TEXTS[0]) == model.predict(TEXTS[0])
 
 
-def test_a_regression_predicts_numbers(bert, tmp_path):
-  model = new("Classifier", bert, tmp_path)
-  numbers = [1.5, -0.5] * (N // 2)
-  settings = {**SETTINGS, "num_train_epochs": 40.0}
-  model.fit(TEXTS, numbers, problem_type="regression", **settings)
-  predictions = model.predict(TEXTS[:2])
-  assert [p.label for p in predictions] == pytest.approx(numbers[:2], abs=0.4)
-  assert predictions[0].probabilities == {}
-
-
 def test_predictions_use_the_fitted_model_not_its_start(bert, tmp_path):
   start, out, unused = (str(tmp_path / n) for n in ("start", "out", "unused"))
   # Names of labels replace the placeholders of Transformers, by their order.
@@ -174,14 +163,23 @@ def test_labels_may_be_integers_and_arrays(bert, tmp_path):
     model.score(["of"], [4])
 
 
-def test_several_labels_keep_their_type(bert, tmp_path):
-  model = new("Classifier", bert, tmp_path, problem_type="multilabel")
-  texts, labels = ["of the", "and the"] * 12, [[2, 5], [2]]
+@pytest.mark.parametrize(
+  ("kind", "labels"),
+  [("multilabel", [[2, 5], [2]]), ("regression", [1.5, -0.5])],
+)
+def test_labels_of_other_problems_keep_their_type(bert, tmp_path, kind, labels):
+  model = new("Classifier", bert, tmp_path, problem_type=kind)
+  texts = ["of the", "and the"] * 12
   model.fit(texts, labels * 12, **{**SETTINGS, "num_train_epochs": 40.0})
   model.evaluate(texts, labels * 12)  # Writes run.json again.
   for classifier in (model, bert_tf.Classifier(output_dir=str(tmp_path))):
-    predicted = [p.label for p in classifier.predict(texts[:2])]
-    assert predicted == labels
+    predictions = classifier.predict(texts[:2])
+    predicted = [prediction.label for prediction in predictions]
+    if kind == "multilabel":
+      assert predicted == labels
+    else:
+      assert predicted == pytest.approx(labels, abs=0.4)
+      assert predictions[0].probabilities == {}
 
 
 def test_the_best_checkpoint_predicts_and_is_scored(bert, tmp_path):
@@ -217,13 +215,12 @@ MISTAKES = {
   "a number as a class": ("Classifier", ["of"] * 2, ["a", 1j], "row 1: "),
   "half a character": ("Classifier", ["of"] * 2, ["a", "\ud83d"], "row 1: "),
   "fewer labels than texts": ("Classifier", TEXTS, ["a"], "24 rows and 1 lab"),
-  "an empty text": ("Classifier", ["of", " "], ["a", "b"], "row 1.*text"),
   "one text": ("Classifier", "of", "a", "list of rows"),
   "no label": (
     "EntityRecognizer",
     ["of", "the"],
     ["O", None],
-    "row 1 has no l",
+    "row 1: ",
   ),
   "a tag too few": (
     "EntityRecognizer",
@@ -236,13 +233,13 @@ MISTAKES = {
     "EntityRecognizer",
     [["the", "of\N{NO-BREAK SPACE}in"]],
     [["O", "O"]],
-    "row 0 has a word .*of.*in",
+    "row 0: .*of.*in",
   ),
   "an empty word": (
     "EntityRecognizer",
     [["of", ""]],
     ["O O"],
-    "row 0 .*empty",
+    "row 0: .*empty",
   ),
   "no such choice": ("MultipleChoice", [("of", ["a", "b"])], [2], "row 0: lab"),
   "other numbers of choices": (

@@ -106,5 +106,4 @@ def test_a_language_model_predicts_the_next_piece(config):
   # Every piece except an instance's first, and its end, is predictable.
   assert results["masked_lm_accuracy"] > 0.6
   with pytest.raises(ValueError, match="attention_direction=left_to_right"):
-    filler = bert_tf.MaskFiller(init_checkpoint=config.train.output_dir)
-    filler.predict("the [MASK]")
+    bert_tf.Predictor(config.train.output_dir)

@@ -28,20 +28,18 @@ def ids(*values, **others):
     (ids(True), "input_ids.0"),
     (ids(1 << 40), "input_ids.0"),
     (ids(-1), "input_ids.0"),
-    (ids(), "input_ids"),
+    (ids(), "input_ids is empty"),
     (ids([1]), "input_ids.0"),
     (ids(1, label_ids=0), "label_ids"),
     ({"input_ids": [1]}, "input_mask"),
     (ids(1, segment_ids=[0, 0]), "differ in length"),
     (ids(*range(200)), "128 items"),
-    ("a text", "input_ids"),
+    ("a text", "dictionary"),
   ],
   ids=lambda value: str(value)[:30],
 )
 def test_a_row_of_ids_is_checked(row, words):
-  model = fake_model.FakeModel()
-  model.bert_config = tiny_models.CONFIG
-  with serving_client.running(model) as running:
+  with serving_client.running(fake_model.FakeModel()) as running:
     body = {"signature_name": "ids", "instances": [ids(1, 2), row]}
     code, response = ask(running.url, PREDICT, body)
     assert (code, "row 1" in response["error"]) == (400, True)

@@ -49,7 +49,7 @@ def test_models_are_described(tmp_path):
   }
   with serving_client.running(models) as running:
     run, fake = ask(running.url, "/v1/models")[1]["models"]
-  assert fake == {"name": "fake", "version": "7"}
+  assert (fake["name"], fake["version"]) == ("fake", "7")
   assert run["labels"]["labels"] == ["good", "<b>bad</b>", "so so"]
   assert run["scores"] == {"eval_accuracy": 0.5}
   [shown] = run["examples"]["shown"]

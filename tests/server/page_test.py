@@ -28,7 +28,8 @@ EVIL = "<img src=x onerror=\"document.title='owned'\">"
 def model(fields, answer, **info):
   """Returns a model of texts with these names that gives one answer."""
   served = fake_model.FakeModel(text=fake_model.Constant(answer, *fields))
-  served.info = run_infos.make(**info) if info else None
+  if info:
+    served.info = run_infos.make(**info)
   return served
 
 

@@ -89,18 +89,39 @@ def test_outputs_that_are_no_numbers_fail_only_their_own_request(server):
   assert (code, "not finite" in response["error"]) == (500, True)
 
 
-def test_texts_are_classified_in_tensorflow_servings_form():
-  answer = {"label": "a", "probabilities": {"a": 0.75, "b": 0.25}}
+@pytest.mark.parametrize(
+  ("verb", "answer", "result"),
+  [
+    (
+      "classify",
+      {"label": "a", "probabilities": {"a": 0.75, "b": 0.25}},
+      [["a", 0.75], ["b", 0.25]],
+    ),
+    ("regress", {"label": 2.5, "probabilities": {}}, 2.5),
+  ],
+)
+def test_examples_are_answered_in_tensorflow_servings_form(
+  server, verb, answer, result
+):
   model = FakeModel(text=Constant(answer, "text"))
-  path = "/v1/models/model:classify"
+  path = f"/v1/models/model:{verb}"
   with serving_client.running(model) as running:
     body = {"examples": [{"text": "x"}, {}], "context": {"text": "y"}}
-    assert ask(running.url, path, body) == (
-      200,
-      {"results": [[["a", 0.75], ["b", 0.25]]] * 2},
-    )
-  with serving_client.running(FakeModel()) as running:
-    assert ask(running.url, path, {"examples": [{"text": "x"}]})[0] == 400
+    assert ask(running.url, path, body) == (200, {"results": [result] * 2})
+  assert ask(server.url, path, {"examples": [{"text": "x"}]})[0] == 400
+
+
+def test_only_pages_of_a_given_origin_may_ask():
+  origin = "https://app.example.com"
+  with serving_client.running(FakeModel(), cors_origin=(origin,)) as running:
+    for name, allowed in ((origin, origin), ("https://evil.example", None)):
+      headers = {"Origin": name, "Access-Control-Request-Method": "POST"}
+      for method, path in (("OPTIONS", PREDICT), ("GET", "/v1/models")):
+        client = serving_client.Client(running.url)
+        client._connection.request(method, path, headers=headers)
+        response = client._connection.getresponse()
+        assert response.headers["Access-Control-Allow-Origin"] == allowed
+        client.close()
 
 
 def test_a_model_without_a_vocabulary_says_how_to_get_one(caplog):
@@ -154,7 +175,7 @@ def test_status_and_metadata_are_tensorflow_servings(server):
     ("GET", "/v1/models/x", 404, "request: Latest(x); this server has model"),
     ("GET", "/v1/models/x/metadata", 404, "Servable not found"),
     ("GET", "/v1/models/model:predict", 405, "Malformed request: GET"),
-    ("POST", "/v1/models/model:regress", 404, "Malformed request: POST"),
+    ("POST", "/v1/models/model:forget", 404, "Malformed request: POST"),
     ("POST", "/v2", 404, "Malformed request: POST /v2"),
     ("DELETE", "/v1/models/model", 405, "Malformed request: DELETE"),
   ],
@@ -419,7 +440,6 @@ def test_the_script_serves_models_until_sigterm(run_folder, tmp_path):
     configs.ExportConfig(
       export_dir=str(path),
       init_checkpoint=str(run_folder / "model.ckpt-1"),
-      with_attention=True,
     )
   )
   script = [sys.executable, *checkout.program("serve")]

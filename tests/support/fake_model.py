@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.inference import ids_functions, ids_rows, predictor
+from bert_tf.inference import ids_functions, predictor
 from bert_tf.tasks import base
 from tests.support import run_infos, tiny_models
 
@@ -83,8 +83,8 @@ class FakeFunction(ids_functions.IdsFunction):
   """Describes a function that is not called."""
 
   def __init__(self, inputs, outputs):
-    super().__init__(inputs, None)
-    self.outputs = outputs
+    super().__init__(tiny_models.CONFIG)
+    self.inputs, self.outputs = inputs, outputs
 
   def _compute(self, arrays):
     raise NotImplementedError
@@ -103,7 +103,8 @@ class FakeModel:
   """
 
   version, num_parameters = 7, 0
-  info = bert_config = vocab_file = None
+  info = run_infos.make(task="classification")
+  bert_config, vocab_file = tiny_models.CONFIG, None
   task = predictor.Predictor.task
   preprocess = predictor.Predictor.preprocess
   _counts = None
@@ -120,7 +121,7 @@ class FakeModel:
     }
     outputs = {"sum": tf.TensorSpec([None], tf.int32)}
     self.functions = {"ids": FakeFunction(specs, outputs)}
-    self.ids_reader = ids_rows.IdsRows(self.functions["ids"])
+    self.ids_reader = ids_functions.IdsRows(self.functions["ids"])
 
   def compute(self, inputs, reader):
     if reader is self.ids_reader:

@@ -106,7 +106,7 @@ def to_hf(tmp_path, kind):
   """Writes a model of a kind; returns the folder, its tensors and our model."""
   prefix, model = write_original(tmp_path / "in", kind)
   folder = tmp_path / "hf"
-  convert.convert(ModelFolder.open(prefix), "original", str(folder), "hf")
+  convert.convert(ModelFolder.open(prefix), str(folder), "hf")
   (folder / "run.json").unlink()
   path = folder / "model.safetensors"
   return folder, safetensors_numpy.load_file(path), model

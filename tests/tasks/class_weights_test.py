@@ -46,6 +46,7 @@ def test_only_the_loss_of_training_is_weighted(task_class, mask_name, shape):
   weights = np.array(WEIGHTS)[labels] * mask
   weighted = (weights * each).sum() / weights.sum()
   mean = (mask * each).sum() / mask.sum()
+  given = logits
   if len(shape) == 2 and shape[1] == 1:
     logits = logits[:, 0]
   task = setups.with_labels(task_class(tokenizer=None, settings=None), "abc")
@@ -58,13 +59,16 @@ def test_only_the_loss_of_training_is_weighted(task_class, mask_name, shape):
     known = goal.weights(features, training)
     np.testing.assert_allclose(known[name], weight, rtol=1e-6)
     metrics = objective.means(sums.metrics)
-    [metric] = [v for name, v in metrics.items() if "loss" in name]
-    return float(total / weight), metric
+    return float(total / weight), metrics[name], metrics["accuracy"]
 
-  expected = pytest.approx([mean, mean], rel=1e-5)
+  hits = (given.argmax(-1) == labels) * mask
+  accuracy = hits.sum() / mask.sum()
+  expected = pytest.approx([mean, mean, accuracy], rel=1e-5)
   assert means(WEIGHTS, False) == expected
   assert means(None, True) == expected
-  assert means(WEIGHTS, True) == pytest.approx([weighted, mean], rel=1e-5)
+  assert means(WEIGHTS, True) == pytest.approx(
+    [weighted, mean, accuracy], rel=1e-5
+  )
 
 
 def saved_weights(folder):

@@ -1,4 +1,5 @@
 import collections
+import math
 import os
 import random
 import re
@@ -82,8 +83,11 @@ def test_every_training_word_is_known_and_frequent_ones_are_whole(word_counts):
 def test_coverage_counts_words_unknowns_and_pieces():
   vocab = {"[UNK]": 0, "a": 1, "##b": 2}
   coverage = vocabulary.measure_coverage(vocab, {"abb": 2, "a": 5, "c": 3})
-  # The most frequent piece is "a".
-  assert coverage == vocabulary.Coverage(10, 3, 2 * 3 + 5 + 3, 2 + 5)
+  counts = coverage.num_words, coverage.num_unknown, coverage.num_pieces
+  assert counts == (10, 3, 2 * 3 + 5 + 3)
+  fractions = 7 / 14, 4 / 14, 3 / 14  # Of "a", "##b" and "[UNK]".
+  expected = -sum(part * math.log(part) for part in fractions)
+  assert coverage.entropy == pytest.approx(expected)
   assert coverage.unknown_fraction == 0.3
   assert coverage.pieces_per_word == 1.4
   assert vocabulary.measure_coverage(vocab, {}).pieces_per_word == 0

@@ -12,12 +12,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from bert_tf.checkpoint import checkpoint_names, run_info
+from bert_tf.checkpoint import checkpoint_names, weights
 from bert_tf.checkpoint.convert import pretrained
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.files import atomic, paths, tokenizer_files
-
-CHECKPOINT_NAME = "bert_model.ckpt"
+from bert_tf.files import atomic, paths
 
 _UNUSED = re.compile(r"\[unused\d+\]")
 
@@ -54,8 +52,7 @@ def extend(
     ValueError: if a word cannot be one word piece, if there are too few slots
       or no new word, if the files do not fit, or if output_dir is in use.
   """
-  vocab_file, tokenizer = files.needed_vocab(), files.make_tokenizer(files.case)
-  model = pretrained.read(files)
+  tokenizer, model = files.make_tokenizer(files.case), pretrained.read(files)
   vocab = tokenizer.vocab
   words = tuple(dict.fromkeys(words))
   known = tuple(word for word in words if word in vocab)
@@ -75,7 +72,7 @@ def extend(
   if method == "unused" and len(new_words) > len(slots):
     raise ValueError(
       f"{len(new_words)} words do not fit into the {len(slots)} [unused] slots "
-      f"of {vocab_file}; use the method grow."
+      f"of {files.vocab_file}; use the method grow."
     )
   free = itertools.count(len(vocab)) if method == "grow" else slots
   ids = dict(zip(new_words, free))
@@ -97,22 +94,20 @@ def extend(
   if not paths.is_free(output_dir):
     raise ValueError(f"output_dir {output_dir} is not empty; choose another.")
   # All other lines stay the same, byte for byte.
-  lines = tokenizer_files.read_vocab(vocab_file).split(b"\n")
+  lines = (model.vocab or b"").split(b"\n")
   while not lines[-1].strip():  # As in tokenization.load_vocab.
     lines.pop()
   for word, index in ids.items():
     lines[index : index + 1] = [word.encode()]
-  with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
-    new_file = os.path.join(folder, run_info.VOCAB_FILE)
-    atomic.write_bytes(new_file, b"\n".join([*lines, b""]))
-    extended = dataclasses.replace(
-      model,
-      config=dataclasses.replace(model.config, vocab_size=size),
-      tensors=tensors,
-      run=dataclasses.replace(model.run, scores={}),
-      vocab_file=new_file,
-    )
-    pretrained.write(extended, os.path.join(folder, CHECKPOINT_NAME))
+  extended = dataclasses.replace(
+    model,
+    config=dataclasses.replace(model.config, vocab_size=size),
+    tensors=tensors,
+    run=dataclasses.replace(model.run, scores={}),
+    vocab=b"\n".join([*lines, b""]),
+  )
+  with atomic.folder(output_dir, last=f"{weights.RELEASED}.index") as folder:
+    pretrained.write(extended, os.path.join(folder, weights.RELEASED))
   return Extension(
     ids=ids,
     pieces=pieces,

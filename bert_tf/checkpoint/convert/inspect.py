@@ -13,12 +13,6 @@ from bert_tf.checkpoint import (
 )
 from bert_tf.model import hugging_face_config
 
-# Keys in an object-based checkpoint: the end of every key, the beginnings of
-# keys of training state, and the part that marks an optimizer's slot.
-_OBJECT_END = "/.ATTRIBUTES/VARIABLE_VALUE"
-_OBJECT_STATE = ("optimizer/", "save_counter/", "global_step/")
-_OBJECT_SLOT = "/.OPTIMIZER_SLOT/"
-
 
 @dataclasses.dataclass(frozen=True)
 class Row:
@@ -56,11 +50,7 @@ def rows(tensors: hugging_face.Tensors) -> Iterator[Row]:
     if isinstance(value, np.ndarray | np.generic) and _is_number(value):
       norm = float(np.linalg.norm(np.asarray(value, np.float64)))
       shape = tuple(np.shape(value))
-      is_state = name not in model or name.startswith(_OBJECT_STATE)
-      is_state |= _OBJECT_SLOT in name
-      yield Row(
-        name.removesuffix(_OBJECT_END), shape, value.dtype.name, norm, is_state
-      )
+      yield Row(name, shape, value.dtype.name, norm, name not in model)
 
 
 def differences(

@@ -121,12 +121,16 @@ def means_over_rows(
     values = np.clip(values, np.finfo(np.float32).tiny, 1 - 2.0**-24)
     is_multilabel = spec.problem_type == run_info.MULTILABEL
     values = np.log(values) - is_multilabel * np.log1p(-values)
-  features = {
-    "label_ids": label_ids([row["label"] for row in rows], spec),
-    "is_real_example": np.ones(len(rows)),
+  target = label_ids([row["label"] for row in rows], spec), spec.problem_type
+  means = {
+    "example_loss": losses.per_example_loss(values, *target),
+    "accuracy": losses.per_example_hits(values, *target),
   }
-  sums = losses.classifier_metrics(values, features, spec.problem_type)
-  return {name: float(total / weight) for name, (total, weight) in sums.items()}
+  return {
+    name: float(np.sum(each) / len(rows))
+    for name, each in means.items()
+    if each is not None
+  }
 
 
 def describe_predictions(

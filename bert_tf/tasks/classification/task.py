@@ -15,7 +15,7 @@ from bert_tf.checkpoint import run_info
 from bert_tf.files import atomic, json_files, paths, tables, text_lines
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
-from bert_tf.tasks import base, class_weights
+from bert_tf.tasks import base
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import (
   glue,
@@ -89,6 +89,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
   name = "classification"
   fields = ("text", "text_b")
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
+  loss_mask = "is_real_example"
   reuses_records = True
 
   layout: layouts.FileLayout | None = None
@@ -242,27 +243,15 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     for _ in inputs.sequences:
       yield features
 
-  def weights(
-    self, features: losses.Features, training: bool
-  ) -> dict[str, Tensor]:
-    """Returns the weight of the real examples."""
-    return losses.classifier_weights(self._weighed(features, training))
-
-  def compute_sums(
-    self, outputs: Tensor, features: losses.Features, training: bool
-  ) -> tuple[losses.Sums, losses.Sums]:
-    """Returns the loss and the metrics of a classifier."""
-    weighed, kind = self._weighed(features, training), self._spec.problem_type
+  def compute_losses(
+    self, outputs: Tensor, features: losses.Features
+  ) -> tuple[Tensor, Tensor | None]:
+    """Returns the loss of each example, and whether its label is right."""
+    target = features["label_ids"], self._spec.problem_type
     return (
-      losses.classifier_loss(outputs, weighed, kind),
-      losses.classifier_metrics(outputs, features, kind),
+      losses.per_example_loss(outputs, *target),
+      losses.per_example_hits(outputs, *target),
     )
-
-  def _weighed(
-    self, features: losses.Features, training: bool
-  ) -> losses.Features:
-    weights = self.class_weights if training else None
-    return class_weights.apply(weights, features, "is_real_example")
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]

@@ -13,7 +13,7 @@ from bert_tf.checkpoint import run_info
 from bert_tf.files import paths
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
-from bert_tf.tasks import base, class_weights
+from bert_tf.tasks import base
 from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics, windows, words
 from bert_tf.tasks.rows import Answer, Results, Row
@@ -46,6 +46,8 @@ class NerTask(base.Task[config_lib.NerSettings]):
     "global_step",
     "loss",
   )
+  loss_name = "token_loss"
+  loss_mask = "label_mask"
   reuses_records = True
 
   splits_punctuation: bool = False
@@ -174,27 +176,15 @@ class NerTask(base.Task[config_lib.NerSettings]):
         label_ids[position] = ids[label]
       yield {"label_ids": label_ids, "label_mask": label_mask}
 
-  def weights(
-    self, features: losses.Features, training: bool
-  ) -> dict[str, Tensor]:
-    """Returns the weight of the labelled positions."""
-    return losses.token_weights(self._weighed(features, training))
-
-  def compute_sums(
-    self, outputs: Tensor, features: losses.Features, training: bool
-  ) -> tuple[losses.Sums, losses.Sums]:
-    """Returns the loss and the accuracy of the labelled positions."""
-    weighed = self._weighed(features, training)
+  def compute_losses(
+    self, outputs: Tensor, features: losses.Features
+  ) -> tuple[Tensor, Tensor]:
+    """Returns the loss at each position, and whether its label is right."""
+    label_ids = features["label_ids"]
     return (
-      losses.token_loss(outputs, weighed),
-      losses.token_metrics(outputs, features),
+      losses.cross_entropy(outputs, label_ids),
+      losses.hits(outputs, label_ids),
     )
-
-  def _weighed(
-    self, features: losses.Features, training: bool
-  ) -> losses.Features:
-    weights = self.class_weights if training else None
-    return class_weights.apply(weights, features, "label_mask")
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]

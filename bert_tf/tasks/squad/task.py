@@ -147,17 +147,11 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
         features["is_impossible"] = np.array(int(row["is_impossible"]))
       yield features
 
-  def weights(
-    self, features: losses.Features, training: bool
-  ) -> dict[str, Tensor]:
-    """Returns the number of windows."""
-    return losses.span_weights(features)
-
-  def compute_sums(
-    self, outputs: Any, features: losses.Features, training: bool
-  ) -> tuple[losses.Sums, losses.Sums]:
-    """Returns the loss; there are no metrics of logits."""
-    return losses.span_loss(outputs, features), {}
+  def compute_losses(
+    self, outputs: tuple[Tensor, Tensor], features: losses.Features
+  ) -> tuple[Tensor, None]:
+    """Returns the loss of each window; logits alone tell no accuracy."""
+    return losses.span_losses(outputs, features), None
 
   @functools.cached_property
   def _decoder(self) -> decoding.AnswerDecoder:

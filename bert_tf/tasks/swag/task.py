@@ -15,8 +15,6 @@ from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.tasks.swag import layouts
 from bert_tf.training import results
 
-_PROBLEM_TYPE = "classification"  # The classes are the choices.
-
 
 class SwagTask(base.Task[config_lib.TaskSettings]):
   """Chooses one of several continuations of a text.
@@ -28,6 +26,7 @@ class SwagTask(base.Task[config_lib.TaskSettings]):
   name = "swag"
   fields = ("context", "choices")
   num_required = 2
+  loss_mask = "is_real_example"
   reuses_records = True
 
   @functools.cached_property
@@ -78,19 +77,14 @@ class SwagTask(base.Task[config_lib.TaskSettings]):
       "is_real_example": np.array([1]),
     }
 
-  def weights(
-    self, features: losses.Features, training: bool
-  ) -> dict[str, Tensor]:
-    """Returns the number of rows."""
-    return losses.classifier_weights(features)
-
-  def compute_sums(
-    self, outputs: Tensor, features: losses.Features, training: bool
-  ) -> tuple[losses.Sums, losses.Sums]:
-    """Returns the loss and the metrics of a classifier."""
+  def compute_losses(
+    self, outputs: Tensor, features: losses.Features
+  ) -> tuple[Tensor, Tensor | None]:
+    """Returns the loss of each row, and whether its choice is right."""
+    target = features["label_ids"], "classification"  # Of choices.
     return (
-      losses.classifier_loss(outputs, features, _PROBLEM_TYPE),
-      losses.classifier_metrics(outputs, features, _PROBLEM_TYPE),
+      losses.per_example_loss(outputs, *target),
+      losses.per_example_hits(outputs, *target),
     )
 
   def postprocess(

@@ -195,7 +195,7 @@ def test_config_vocabulary_and_checkpoint_must_be_of_one_model(vocab, tmp_path):
   config = json.loads(CONFIG.read_text())
   other = tmp_path / "config.json"
   other.write_text(json.dumps({**config, "hidden_size": 64}))
-  with pytest.raises(ValueError, match=r"of \(500, 32\), .*\(500, 64\)"):
+  with pytest.raises(ValueError, match=r"is \(500, 32\), .*\(500, 64\)"):
     extend(vocab, tmp_path / "out", bert_config_file=str(other))
   other.write_text(json.dumps({**config, "vocab_size": 499}))
   with pytest.raises(ValueError, match="500 .*vocab_size"):

@@ -13,11 +13,10 @@ import bert_tf
 from bert_tf import modeling
 from bert_tf.checkpoint import (
   checkpoints,
-  hugging_face,
   sentence_transformers,
   weights,
 )
-from bert_tf.checkpoint.convert import convert, model_garden
+from bert_tf.checkpoint.convert import convert
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as export_config
 from bert_tf.export import export
@@ -45,7 +44,7 @@ RENAMED = [
 
 
 @pytest.mark.parametrize(("prefix", "rename"), RENAMED)
-def test_a_prefix_of_all_names_is_dropped_and_named(tmp_path, prefix, rename):
+def test_a_prefix_of_all_names_is_dropped(tmp_path, prefix, rename):
   folder, tensors, model = interop_models.to_hf(tmp_path, "classifier")
   interop_models.replace_weights(
     folder, {rename(n): v for n, v in tensors.items()}
@@ -53,8 +52,6 @@ def test_a_prefix_of_all_names_is_dropped_and_named(tmp_path, prefix, rename):
   read = heads.ClassifierModel.from_pretrained(folder)
   for variable, expected in zip(read.weights, model.weights, strict=True):
     np.testing.assert_array_equal(variable, expected, err_msg=expected.path)
-  reader = hugging_face.Reader(str(folder / "model.safetensors"))
-  assert f"prefix {prefix} was" in reader.notes[0]
 
 
 def test_the_transformer_of_a_whole_sentence_encoder_is_read(tmp_path):
@@ -114,7 +111,7 @@ def test_a_model_that_would_give_wrong_results_is_refused(tmp_path, fault):
   if fault != "integers":
     target = str(tmp_path / "out" / "m")
     with pytest.raises(ValueError, match=expected):
-      convert.convert(ModelFolder.open(str(folder)), "hf", target, "original")
+      convert.convert(ModelFolder.open(str(folder)), target)
   assert not (tmp_path / "out").exists()
 
 
@@ -128,62 +125,6 @@ def test_the_only_safetensors_file_of_a_folder_may_have_any_name(tmp_path):
   safetensors_numpy.save_file(tensors, folder / "model.safetensors")
   expected = str(folder / "model.safetensors")
   assert weights.find_weights(str(folder)) == expected
-
-
-def test_folders_of_hugging_face_without_a_model_name_the_remedy(tmp_path):
-  adapter = tmp_path / "adapter"
-  adapter.mkdir()
-  (adapter / "adapter_config.json").write_text("{}")
-  (adapter / "adapter_model.safetensors").write_text("")
-  snapshot = tmp_path / "models--a--b" / "snapshots" / "0123"
-  snapshot.mkdir(parents=True)
-  for folder, expected in (
-    (adapter, "adapter.*merge_and_unload"),
-    (tmp_path / "models--a--b", "0123"),
-  ):
-    with pytest.raises(ValueError, match=expected):
-      bert_tf.load(folder)
-
-
-def save_hub(tmp_path):
-  """Writes a SavedModel like those on TF Hub; returns its folder and model."""
-  prefix, model = interop_models.write_original(tmp_path / "in", "encoder")
-  garden = str(tmp_path / "garden" / "m")
-  source = ModelFolder.open(prefix)
-  convert.convert(source, "original", garden, "model_garden")
-  graph, encoder = model_garden.Graph(garden), tf.Module()
-
-  def copy(node, path):
-    if graph.keys[node]:
-      variable = tf.Variable(graph.tensor(node), name=f"transformer/{path}")
-      model_garden.attach(encoder, path, variable)
-    for name, child in graph.edges[node].items():
-      copy(child, f"{path}/{name}" if path else name)
-
-  copy(graph.edges[0]["encoder"], "")
-  hub = tmp_path / "hub"
-  tf.saved_model.save(encoder, str(hub))
-  (hub / "assets").mkdir(exist_ok=True)
-  (hub / "assets" / "vocab.txt").write_text(interop_models.VOCAB)
-  return hub, model
-
-
-def test_a_saved_model_of_tf_hub_is_converted(tmp_path):
-  hub, model = save_hub(tmp_path)
-  assert convert.find_format(str(hub)) == "model_garden"
-  config = str(tmp_path / "in" / "bert_config.json")
-  source = ModelFolder.open(str(hub), bert_config_file=config)
-  target = str(tmp_path / "out" / "bert_model.ckpt")
-  convert.convert(source, "model_garden", target, "original")
-  interop_models.assert_close(
-    interop_models.outputs(interop_models.loaded("encoder", target), "encoder"),
-    interop_models.outputs(model, "encoder"),
-    atol=0,
-  )
-  vocab = (tmp_path / "out" / "vocab.txt").read_text()
-  assert vocab == interop_models.VOCAB
-  with pytest.raises(ValueError, match="`bert-tf convert` with `model=.*hub`"):
-    _ = source.shapes
 
 
 def convolution():
@@ -301,8 +242,8 @@ def test_a_dense_layer_goes_through_conversions_with_its_weights(tmp_path):
   files = {"2_Dense/config.json": {"bias": True}, "2_Dense/model.bin": b"\0w"}
   folder = write_sentence_encoder(tmp_path, files, {"2_Dense": "Dense"})
   prefix, back = str(tmp_path / "out" / "bert_model.ckpt"), tmp_path / "back"
-  convert.convert(ModelFolder.open(str(folder)), "hf", prefix, "original")
-  convert.convert(ModelFolder.open(prefix), "original", str(back), "hf")
+  convert.convert(ModelFolder.open(str(folder)), prefix)
+  convert.convert(ModelFolder.open(prefix), str(back), "hf")
   for name in ("modules.json", *files):
     assert (back / name).read_bytes() == (folder / name).read_bytes()
 
@@ -374,9 +315,8 @@ def test_a_tf_model_h5_computes_what_transformers_4_did(
   interop_models.assert_close({n: actual[n] for n in expected}, expected)
   bert_tf.load(folder)
   # The same by way of a conversion.
-  assert convert.find_format(str(folder)) == "hf"
   target = str(tmp_path / "out" / "bert_model.ckpt")
-  convert.convert(ModelFolder.open(str(folder)), "hf", target, "original")
+  convert.convert(ModelFolder.open(str(folder)), target)
   reader = checkpoints.CheckpointReader(target)
   for variable in read.weights:
     if variable.path in reader.shapes:

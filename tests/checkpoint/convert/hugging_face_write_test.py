@@ -37,9 +37,7 @@ def to_hf(tmp_path, kind, config=interop_models.CONFIG):
   """Returns the converted folder, our model and the conversion's summary."""
   prefix, model = interop_models.write_original(tmp_path / "in", kind, config)
   folder = tmp_path / "hf"
-  written = convert.convert(
-    ModelFolder.open(prefix), "original", str(folder), "hf"
-  )
+  written = convert.convert(ModelFolder.open(prefix), str(folder), "hf")
   return folder, model, written
 
 

@@ -61,7 +61,7 @@ def write_hf(tmp_path, case):
   vocab_file = str(tmp_path / "in" / "vocab.txt")
   run_infos.write(str(tmp_path / "in"), run, config, vocab_file)
   folder = tmp_path / "hf"
-  convert.convert(ModelFolder.open(prefix), "original", str(folder), "hf")
+  convert.convert(ModelFolder.open(prefix), str(folder), "hf")
   return folder
 
 

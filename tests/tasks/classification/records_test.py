@@ -158,8 +158,9 @@ def test_cut_batches_have_the_outputs_and_gradients_of_padded_ones(
   def run(batch):
     with tf.GradientTape() as tape:
       logits = model(batch)
-      sums = losses.classifier_loss(logits, batch, "classification")
-      loss = sums["classifier_loss"][0]
+      loss = tf.reduce_sum(
+        losses.per_example_loss(logits, batch["label_ids"], "classification")
+      )
     gradients = tape.gradient(loss, model.trainable_variables)
     return logits, [tf.convert_to_tensor(g).numpy() for g in gradients]
 
@@ -233,9 +234,9 @@ def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
   traces = []
 
   class Traced(classification.ClassificationTask):
-    def compute_sums(self, outputs, features, training):
+    def compute_losses(self, outputs, features):
       traces.append(features["input_ids"].shape)
-      return super().compute_sums(outputs, features, training)
+      return super().compute_losses(outputs, features)
 
   runner = estimator.Estimator(
     lambda: heads.ClassifierModel(modeling.BertConfig.from_dict(CONFIG), 2),

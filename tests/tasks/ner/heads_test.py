@@ -4,11 +4,10 @@ import pathlib
 
 import numpy as np
 import tensorflow as tf
-from scipy import special
 
 from bert_tf import modeling
 from bert_tf.checkpoint import checkpoints
-from bert_tf.model import heads, losses
+from bert_tf.model import heads
 
 TINY = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
 
@@ -32,20 +31,3 @@ def test_logits_are_a_linear_function_of_the_originals_last_layer():
   assert expected.shape == (8, 32, 5)
   # A float32 forward pass of two layers.
   np.testing.assert_allclose(logits, expected, atol=2e-5)
-
-
-def test_loss_and_accuracy_use_the_labelled_positions_only():
-  rng = np.random.default_rng(1)
-  logits = rng.normal(size=(2, 4, 3)).astype(np.float32)
-  labels = rng.integers(3, size=(2, 4))
-  mask = np.array([[0, 1, 1, 0], [0, 1, 0, 0]])
-  features = {"label_ids": tf.constant(labels), "label_mask": mask}
-  picked = [(b, f) for b in range(2) for f in range(4) if mask[b, f]]
-  expected = [-special.log_softmax(logits[i])[labels[i]] for i in picked]
-  hits = [logits[i].argmax() == labels[i] for i in picked]
-  metrics = losses.token_metrics(tf.constant(logits), features)
-  assert set(metrics) == {"token_loss", "accuracy"}
-  total, weight = losses.token_loss(tf.constant(logits), features)["token_loss"]
-  np.testing.assert_allclose([total, weight], [sum(expected), 3], rtol=1e-5)
-  np.testing.assert_allclose(metrics["token_loss"], [total, weight])
-  np.testing.assert_allclose(metrics["accuracy"], [sum(hits), 3])

@@ -1,4 +1,4 @@
-"""Hugging Face's format, the folder of `save_pretrained`."""
+"""Writes Hugging Face's format, the folder of `save_pretrained`."""
 
 import glob
 import json
@@ -13,9 +13,6 @@ from bert_tf.checkpoint import hugging_face, run_info
 from bert_tf.checkpoint.convert import pretrained
 from bert_tf.files import atomic, packages, paths, tokenizer_files
 from bert_tf.model import heads, hugging_face_config
-
-SUFFIXES = hugging_face_config.SUFFIXES
-read = pretrained.read  # It tells the formats apart.
 
 # Hugging Face's names of activations that have another name here.
 _ACTIVATIONS_THERE = {"gelu_erf": "gelu", "gelu": "gelu_new", "": "linear"}
@@ -59,9 +56,9 @@ def write(model: pretrained.Pretrained, folder: str) -> None:
 
 
 def _contents(model: pretrained.Pretrained) -> dict[str, bytes]:
-  if model.vocab_file is None:
+  if model.vocab is None:
     raise ValueError("Hugging Face's format needs a `vocab_file`.")
-  vocab = tokenization.load_vocab(model.vocab_file)
+  vocab = tokenization.parse_vocab(model.vocab, run_info.VOCAB_FILE)
   special = {
     name: token
     for name, token in tokenizer_files.SPECIAL_TOKENS.items()
