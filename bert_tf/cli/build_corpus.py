@@ -32,11 +32,6 @@ class CorpusConfig(text_config.PydocConfig):
     minimum=1,
     main=True,
   )
-  resume: bool = settings.output(
-    False,
-    "Whether to keep a finished corpus that the same flags have made.",
-    main=True,
-  )
 
 
 @command.of(CorpusConfig)
@@ -48,5 +43,5 @@ def run(config: CorpusConfig) -> None:
     config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )
   corpus_build.build_corpus(
-    config.text, inputs, config.output, config.num_workers, config.resume
+    config.text, inputs, config.output, config.num_workers
   )

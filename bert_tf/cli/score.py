@@ -12,7 +12,7 @@ from absl import logging
 
 from bert_tf import settings
 from bert_tf.cli import command, text_flags
-from bert_tf.files import atomic, compression, json_files, shard_files
+from bert_tf.files import atomic, json_files, shard_files, text_lines
 from bert_tf.inference import config as inference_config
 
 
@@ -48,7 +48,7 @@ def run(config: CommandConfig) -> None:
   if config.output_file:
     with (
       atomic.file(config.output_file) as unfinished,
-      compression.text_writer(unfinished, config.output_file) as writer,
+      text_lines.text_writer(unfinished, config.output_file) as writer,
     ):
       for name, score in zip(fitting, scores):
         row = {

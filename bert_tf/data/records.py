@@ -13,7 +13,7 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.files import atomic, json_files, paths
+from bert_tf.files import atomic, json_files, paths, shard_files
 
 
 def encode_example(
@@ -27,7 +27,7 @@ def encode_example(
   for name, floats in float_features.items():
     example.features.feature[name].float_list.value.extend(floats)
   # Sorted by name, so that an example has the same bytes in every process.
-  return example.SerializeToString(deterministic=True)
+  return bytes(example.SerializeToString(deterministic=True))
 
 
 class RecordWriter:
@@ -71,19 +71,22 @@ def write_or_reuse(
   or None if it does not count them.
   """
   key = json.loads(json.dumps(settings))
-  existing = _find_reusable(path, key)
-  if existing:
-    logging.info("Reusing %s, made from these examples and settings.", path)
-    return existing
   note = settings_file(path)
+  saved = shard_files.read_settings(note)
+  if saved.get("settings") == key and paths.exists(path):
+    with contextlib.suppress(ValueError):  # A damaged file is written again.
+      files = input_pipeline.open_records(path)
+      if files.num_records == saved.get("num_records"):
+        logging.info("Reusing %s, made from these examples and settings.", path)
+        num_cut = saved.get("num_cut")
+        return dataclasses.replace(files, num_cut=num_cut, is_reused=True)
   # An interrupted write must not leave old settings beside new records.
   paths.remove(note)
   with open_writer([path]) as writer:
     num_cut = write_all(writer)
   files = input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
   content = {"settings": key, "num_records": files.num_records}
-  content |= {"num_cut": num_cut}
-  atomic.write_lines(note, [json.dumps(content, indent=2)])
+  json_files.write(note, {**content, "num_cut": num_cut})
   return files
 
 
@@ -105,24 +108,3 @@ def hash_json(value: Any) -> str:
 def settings_file(path: str) -> str:
   """Returns the hidden file that holds the settings of a TFRecord file."""
   return atomic.hidden(path, "settings.json")
-
-
-def _find_reusable(
-  path: str, settings: Mapping[str, Any]
-) -> input_pipeline.RecordFiles | None:
-  note = settings_file(path)
-  if not (paths.exists(note) and paths.exists(path)):
-    return None
-  try:
-    content = json_files.read_object(note)
-    if content.get("settings") != settings:
-      return None
-    existing = input_pipeline.open_records(path)
-  except ValueError as error:
-    logging.warning("%s The file is written again.", error)
-    return None
-  if existing.num_records != content.get("num_records"):
-    return None
-  return dataclasses.replace(
-    existing, num_cut=content.get("num_cut"), is_reused=True
-  )

@@ -2,8 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 
 def join_names(names: Sequence[str], num_shown: int = 20) -> str:
@@ -19,28 +18,6 @@ def did_you_mean(
   """Returns a hint at the names that resemble a wrong one; "" if none does."""
   close = difflib.get_close_matches(word, sorted(names), most, cutoff)
   return f" Did you mean {', '.join(close)}?" if close else ""
-
-
-def missing_columns(
-  columns: Sequence[Any],
-  existing: Sequence[str],
-  settings: Mapping[Any, str] | None = None,
-) -> str:
-  """Describes the columns that a table lacks or has twice; "" for none.
-
-  `settings` has the setting that names a column, by column.
-  """
-  faults = []
-  for column in dict.fromkeys(columns):
-    if (count := existing.count(column)) != 1:
-      fault = f"{count} columns" if count else "no column"
-      setting = (settings or {}).get(column)
-      suffix = f" (`{setting}`)" if setting else ""
-      faults.append(f"{fault} {column!r}{suffix}")
-  if not faults:
-    return ""
-  names = join_names(existing) or "none"
-  return f"{' and '.join(faults)}. Its columns: {names}."
 
 
 def shorten(text: str, size: int = 80) -> str:

@@ -7,9 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from absl import logging
-
-from bert_tf.files import messages, parquet, recognize, text_lines
+from bert_tf.files import errors, messages, packages, text_lines
 
 # A name in the header, or a number from 0 in a file without a header.
 Column = str | int
@@ -20,8 +18,7 @@ T = TypeVar("T")
 # Largest limit that the package csv accepts on every system.
 _MAX_CELL_CHARS = 2**31 - 1
 
-# What `recognize.form` calls files of the formats without separators.
-_FORMS = {"jsonl": "JSON lines", "parquet": "Parquet"}
+_PARQUET_BATCH_ROWS = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,58 +33,32 @@ class Table:
   optional: Sequence[Column] = ()  # Columns to read if the file has them.
 
 
-class Examples(list[T]):
-  """Examples of a file, and its rows that were dropped."""
-
-  dropped: Sequence[Any] = ()  # Those of a table by their numbers, from 0.
-
-
 class BadRowError(ValueError):
   """A row is faulty; the message describes the fault."""
 
 
-def read(
-  table: Table,
-  convert: Callable[[int, Row], T | None],
-  skip_bad_rows: bool | None = None,
-) -> Examples[T]:
+def read(table: Table, convert: Callable[[int, Row], T | None]) -> list[T]:
   """Reads and converts the rows of a file. Skips blank lines.
 
   Args:
     table: the file.
     convert: takes the number of a line (in Parquet of a row), from 1, and its
       row. Returns None to leave out the row, or raises BadRowError.
-    skip_bad_rows: whether to only log faulty rows; None if that is no option.
 
   Raises:
     ValueError: if the header lacks a column or a row is faulty. Names the file
       and the line.
   """
-  examples: Examples[T] = Examples()
-  faults = {}
-  for number, (line, row) in enumerate(read_rows(table)):
+  examples = []
+  for line, row in read_rows(table):
     try:
       if isinstance(row, BadRowError):
         raise row
       example = convert(line, row)
-      if example is not None:
-        examples.append(example)
     except BadRowError as error:
-      is_parquet = table.file_format == "parquet"
-      number_text = f", row {line}" if is_parquet else f":{line}"
-      fault = f"{table.path}{number_text}: {error}"
-      if not skip_bad_rows:
-        advice = other_form(table)
-        if not advice and skip_bad_rows is not None:
-          advice = " `skip_bad_rows` leaves such rows out."
-        raise ValueError(f"{fault}.{advice}") from None
-      faults[number] = fault
-  examples.dropped = list(faults)
-  if faults:
-    first = next(iter(faults.values()))
-    logging.warning(
-      f"Skipped {len(faults)} bad rows of {table.path}; the first: {first}"
-    )
+      raise ValueError(f"{table.path}:{line}: {error}.") from None
+    if example is not None:
+      examples.append(example)
   return examples
 
 
@@ -144,16 +115,6 @@ def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
   return cell
 
 
-def other_form(table: Table) -> str:
-  """Returns a sentence about a file that has another form; "" if it has not."""
-  form, file_format = recognize.form_of(table.path), table.file_format
-  if form in ("", _FORMS.get(file_format), "a JSON object"):
-    return ""
-  if file_format in ("tsv", "csv") and form.startswith("columns between"):
-    return ""  # `_find_delimiter` knows them all.
-  return f" The file holds {form}: name that format, or convert the file."
-
-
 def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   """Yields (number from 1, row or its fault), as `read`, without the header.
 
@@ -161,13 +122,7 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
     ValueError: if the header lacks a column or has it twice.
   """
   if table.file_format == "parquet":
-    columns = list(dict.fromkeys(map(str, table.columns)))
-    yield from enumerate(
-      parquet.read_rows(
-        table.path, columns, table.settings, [*map(str, table.optional)]
-      ),
-      1,
-    )
+    yield from enumerate(_read_parquet(table), 1)
     return
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
@@ -179,8 +134,8 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   header = None
   if not isinstance(table.columns[0], int):
     _, header = next(cells, (1, []))
-    if fault := messages.missing_columns(table.columns, header, table.settings):
-      raise ValueError(f"{table.path} has {fault}{other_form(table)}")
+    if fault := _find_missing(table, header):
+      raise ValueError(f"{table.path} has {fault}.")
     count = len(header)
   else:  # Most rows have the right number of columns.
     rows = list(cells)
@@ -195,20 +150,28 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
       yield line, dict(zip(header, row)) if header else row
 
 
+def _find_missing(table: Table, names: Sequence[str]) -> str:
+  """Describes the first column that a file lacks or has twice; "" for none."""
+  for column in table.columns:
+    if (count := names.count(str(column))) != 1:
+      fault = f"{count} columns" if count else "no column"
+      setting = table.settings.get(column)
+      suffix = f" (`{setting}`)" if setting else ""
+      others = messages.join_names(names) or "none"
+      return f"{fault} {column!r}{suffix}. Its columns: {others}"
+  return ""
+
+
 def _find_delimiter(table: Table) -> str:
   # The delimiter with which the first line has the columns, or the format's
   # default. Excel writes semicolons where the comma is the decimal sign.
   default = "\t" if table.file_format == "tsv" else ","
   sizes = {}
-  for delimiter in (default, *"\t,;|"):
+  for delimiter in default + "\t,;|":
     # Quotation marks look wrong between other delimiters than the file's.
     _, first = next(_read_cells(table, delimiter, strict=False), (1, []))
-    if all(
-      first.count(column) == 1
-      if isinstance(column, str)
-      else column < len(first)
-      for column in table.columns
-    ):
+    columns = first if isinstance(table.columns[0], str) else range(len(first))
+    if set(table.columns).issubset(columns):
       return delimiter
     sizes[delimiter] = len(first)
   # The error about a missing column lists those that the file seems to have.
@@ -258,8 +221,42 @@ def _parse_json_row(content: str, table: Table) -> Row | BadRowError:
     return BadRowError(f"not JSON ({error}): {messages.shorten(content)}")
   if not isinstance(row, dict):
     return BadRowError(f"not a JSON object: {messages.shorten(content)}")
-  if fault := messages.missing_columns(
-    table.columns, list(row), table.settings
-  ):
-    return BadRowError(fault.removesuffix("."))
-  return row
+  fault = _find_missing(table, list(row))
+  return BadRowError(fault) if fault else row
+
+
+def check_parquet_installed() -> None:
+  """Raises ImportError if pyarrow is missing."""
+  with packages.needs_extra("reading Parquet", extra="parquet"):
+    import pyarrow  # noqa: F401
+
+
+def _read_parquet(table: Table) -> Iterator[dict[str, Any]]:
+  """Yields rows; class ids become the names that Hugging Face stores."""
+  check_parquet_installed()
+  from pyarrow import parquet
+
+  with text_lines.open_decompressed(table.path) as opened:
+    with errors.reading(table.path):
+      file = parquet.ParquetFile(opened)
+    names = file.schema_arrow.names
+    if fault := _find_missing(table, names):
+      raise ValueError(f"{table.path} has {fault}.")
+    columns = {*table.columns, *(n for n in table.optional if n in names)}
+    try:
+      metadata = file.schema_arrow.metadata[b"huggingface"]
+      features = json.loads(metadata)["info"]["features"]
+    except (KeyError, TypeError, ValueError):
+      features = {}
+    classes = {
+      column: features[column]["names"]
+      for column in columns
+      if features.get(column, {}).get("_type") == "ClassLabel"
+    }
+    with errors.reading(table.path):
+      for batch in file.iter_batches(_PARQUET_BATCH_ROWS, columns=[*columns]):
+        for row in batch.to_pylist():
+          for column, labels in classes.items():
+            if isinstance(row[column], int) and 0 <= row[column] < len(labels):
+              row[column] = labels[row[column]]
+          yield row

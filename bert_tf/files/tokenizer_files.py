@@ -26,26 +26,21 @@ SPECIAL_TOKENS = {
 }
 
 FIXED_SETTINGS = {"tokenize_chinese_chars": True}
-# The only supported values, by file.
-_SUPPORTED: dict[str, dict[str, Any]] = {
-  TOKENIZER_CONFIG: {
-    **FIXED_SETTINGS,
-    **SPECIAL_TOKENS,
-    "do_basic_tokenize": True,
-    "word_tokenizer_type": "basic",
-    "subword_tokenizer_type": "wordpiece",
-    "truncation_side": "right",
-  },
-  SPECIAL_MAP: dict(SPECIAL_TOKENS),
-  TOKENIZER: {
-    "model type": "WordPiece",
-    "model unk_token": "[UNK]",
-    "model continuing_subword_prefix": "##",
-    "normalizer type": "BertNormalizer",
-    "normalizer clean_text": True,
-    "normalizer handle_chinese_chars": True,
-    "pre_tokenizer type": "BertPreTokenizer",
-  },
+# The only supported values, of settings or of the parts of tokenizer.json.
+_SUPPORTED: dict[str, Any] = {
+  **FIXED_SETTINGS,
+  **SPECIAL_TOKENS,
+  "do_basic_tokenize": True,
+  "word_tokenizer_type": "basic",
+  "subword_tokenizer_type": "wordpiece",
+  "truncation_side": "right",
+  "model type": "WordPiece",
+  "model unk_token": "[UNK]",
+  "model continuing_subword_prefix": "##",
+  "normalizer type": "BertNormalizer",
+  "normalizer clean_text": True,
+  "normalizer handle_chinese_chars": True,
+  "pre_tokenizer type": "BertPreTokenizer",
 }
 # The ends of supported tokenizer classes, such as DistilBertTokenizer.
 _CLASSES = (
@@ -89,7 +84,7 @@ class _Tokenizer:
 
 
 def find_vocab(folder: str) -> str | None:
-  """The path of vocab.txt, of a WordPiece tokenizer.json or None."""
+  """Returns the path of vocab.txt, of a WordPiece tokenizer.json, or None."""
   path = os.path.join(folder, VOCAB_FILE)
   if paths.exists(path):
     return path
@@ -100,7 +95,7 @@ def find_vocab(folder: str) -> str | None:
 
 
 def is_tokenizer_json(vocab_file: str) -> bool:
-  """Whether a vocabulary's file is a tokenizer.json, not a vocab.txt."""
+  """Returns whether a vocabulary is in a tokenizer.json, not a vocab.txt."""
   return os.path.basename(vocab_file) == TOKENIZER
 
 
@@ -136,7 +131,7 @@ def warn_of_differing(vocab_file: str) -> None:
 
 
 def read_settings(folder: str) -> TokenizerSettings:
-  """The settings of the tokenizer whose files are in a folder.
+  """Returns the settings of the tokenizer whose files are in a folder.
 
   Raises:
     ValueError: if a file is damaged.
@@ -167,43 +162,41 @@ def read_settings(folder: str) -> TokenizerSettings:
 def _find_differing(
   folder: str, config: dict[str, Any], tokenizer: _Tokenizer
 ) -> list[str]:
+  """Names what this package's tokenizer lacks; [] for BERT's."""
+
   def content(token: Any) -> Any:  # Some files store tokens as objects.
     return token.get("content") if isinstance(token, dict) else token
 
-  parts = {}
+  special = json_files.find_object(folder, SPECIAL_MAP) or {}
+  given = [*special.items(), *config.items()]
   for name in ("model", "normalizer", "pre_tokenizer"):
     part = getattr(tokenizer, name)
     # Without one, text is not even split at spaces.
-    for key, value in ({"type": "None"} if part is None else part).items():
-      parts[f"{name} {key}"] = value
-  special = json_files.find_object(folder, SPECIAL_MAP) or {}
-  given = {TOKENIZER_CONFIG: config, SPECIAL_MAP: special, TOKENIZER: parts}
-  found = [
-    f"{name} {value} ({file})"
-    for file, values in given.items()
-    for name, supported in _SUPPORTED[file].items()
-    if (value := content(values.get(name))) not in (supported, None)
+    values = {"type": "None"} if part is None else part
+    given += [(f"{name} {key}", value) for key, value in values.items()]
+  differing = [
+    f"{name} {content(value)}"
+    for name, value in given
+    if content(value) not in (_SUPPORTED.get(name, content(value)), None)
   ]
   kind = str(config.get("tokenizer_class") or _CLASSES[0])
   if not kind.removesuffix("Fast").endswith(_CLASSES):
-    found.append(f"tokenizer_class {kind} ({TOKENIZER_CONFIG})")
+    differing.append(f"tokenizer_class {kind}")
   more = "additional_special_tokens"
-  for file, tokens in (
-    (TOKENIZER_CONFIG, (config.get("added_tokens_decoder") or {}).values()),
-    (TOKENIZER_CONFIG, config.get(more) or ()),
-    (SPECIAL_MAP, special.get(more) or ()),
-    (ADDED, json_files.find_object(folder, ADDED) or ()),
-    (TOKENIZER, tokenizer.added_tokens or ()),
-  ):
-    others = {str(content(token)) for token in tokens}
-    if others := others.difference(SPECIAL_TOKENS.values()):
-      names = messages.join_names(sorted(others), 3)
-      found.append(f"added tokens {names} ({file})")
+  added = [
+    *(config.get("added_tokens_decoder") or {}).values(),
+    *(config.get(more) or ()),
+    *(special.get(more) or ()),
+    *(json_files.find_object(folder, ADDED) or ()),
+    *(tokenizer.added_tokens or ()),
+  ]
+  others = {str(content(token)) for token in added}
+  if others := others.difference(SPECIAL_TOKENS.values()):
+    names = messages.join_names(sorted(others), 3)
+    differing.append(f"added tokens {names}")
   path = os.path.join(folder, VOCAB_FILE)
   if tokenizer.word_pieces and paths.exists(path):
     other = read_vocab(os.path.join(folder, TOKENIZER))
     if paths.read_bytes(path).split() != other.split():
-      found.append(
-        f"other tokens than {VOCAB_FILE}, which is used ({TOKENIZER})"
-      )
-  return found
+      differing.append(f"other tokens in {TOKENIZER} than in {VOCAB_FILE}")
+  return differing

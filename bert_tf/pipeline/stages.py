@@ -21,6 +21,7 @@ from bert_tf.export import export
 from bert_tf.export.config import ExportConfig
 from bert_tf.files import (
   atomic,
+  json_files,
   packages,
   paths,
   shard_files,
@@ -167,7 +168,7 @@ def run(config: PipelineConfig) -> None:
       raise ValueError(
         f"text {source.path} is not a file, so it cannot be read twice."
       )
-  corpus_build.check_reading(config.reading, inputs)
+  corpus_build.check_reading(inputs)
   settings = _settings(config, model, inputs)
   settings_file = config.file("settings.json")
   if paths.exists(settings_file):
@@ -185,7 +186,7 @@ def run(config: PipelineConfig) -> None:
       "`train_minutes`, or lower `size` or `max_seq_length`."
     )
   paths.make_folder(config.file(""))
-  shard_files.write_settings(settings, settings_file)
+  json_files.write(settings_file, settings)
   counts = _write_corpus(config, inputs)
   _write_vocabulary(config, model)
   coverage = _measure_coverage(config, model)
@@ -275,8 +276,13 @@ def _write_corpus(
     eval_fraction=config.eval_fraction,
     random_seed=config.seed,
   )
+  # settings.json has shown that the text and its settings are the same.
+  report = shard_files.read_settings(output.report_file)
+  if report and paths.exists(output.output_file):
+    counts: dict[str, int] = report["counts"]
+    return counts
   return corpus_build.build_corpus(
-    config.reading, inputs, output, config.num_workers, resume=True
+    config.reading, inputs, output, config.num_workers
   )
 
 

@@ -33,10 +33,6 @@ class Data:
   evaluation: Callable[[int], tf.data.Dataset]
   # What the records were made from; None for files of records.
   rows: Sequence[Row] | None = None
-  # Returns a context in which an error names the faulty record.
-  explained: Callable[[], contextlib.AbstractContextManager[None]] = (
-    contextlib.nullcontext
-  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +74,7 @@ class Run:
   def train(self) -> bool:
     """Trains to the last step; returns False if a signal ended it."""
     data = self.data["train"]
-    with self._explained("train_batch_size", data):
+    with self._explained("train_batch_size"):
       self.runner.train(data.training, lambda: self.compute_results()[0])
     return not self.runner.was_interrupted
 
@@ -117,7 +113,7 @@ class Run:
       answers.extend(self._answer_rows(data.rows, batches))
       return task.score(data.rows, answers)
 
-    with self._explained("eval_batch_size", data):
+    with self._explained("eval_batch_size"):
       batches = data.evaluation(self.config.eval_batch_size)
       if task.has_loss:
         means = self.runner.evaluate(batches, score=score)
@@ -130,7 +126,7 @@ class Run:
     task, name = self.objective, self.objective.predicted_split
     data = self.data[name]
     assert data.rows is not None
-    with self._explained("predict_batch_size", data):
+    with self._explained("predict_batch_size"):
       batches = data.evaluation(self.config.predict_batch_size)
       answers = self._answer_rows(data.rows, self.runner.predict(batches))
       scores = task.write_predictions(self.folder.path, data.rows, answers)
@@ -159,11 +155,8 @@ class Run:
     )
     return base.answer_rows(self.objective, rows, outputs)
 
-  @contextlib.contextmanager
-  def _explained(self, batch_setting: str, data: Data) -> Iterator[None]:
+  def _explained(
+    self, batch_setting: str
+  ) -> contextlib.AbstractContextManager[None]:
     length = self.config.max_seq_length
-    with (
-      data.explained(),
-      step_errors.explained(self.config, batch_setting, length),
-    ):
-      yield
+    return step_errors.explained(self.config, batch_setting, length)

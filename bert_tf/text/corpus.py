@@ -13,7 +13,7 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from bert_tf.files import atomic, compression, text_lines
+from bert_tf.files import atomic, text_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ def write_documents(path: str, documents: Iterable[Sequence[str]]) -> int:
   count = 0
   with (
     atomic.file(path) as unfinished,
-    compression.text_writer(unfinished, path) as writer,
+    text_lines.text_writer(unfinished, path) as writer,
   ):
     for document in documents:
       writer.write("\n".join(document) + "\n\n")

@@ -40,7 +40,8 @@ class TextConfig:
   )
   language: str = settings.data(
     "en",
-    "The language, such as de or zh, whose rules split text into sentences.",
+    "The language, such as de or zh, whose rules split text into sentences. "
+    "Unknown languages get those of English.",
     main=True,
   )
 

@@ -78,8 +78,8 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
           )
         if curve := evaluation.get(name):
           label = "" if color else label
-          plot_style.draw_points(
-            axis, list(curve), list(curve.values()), label, color
+          plot_style.draw_line(
+            axis, list(curve), list(curve.values()), label, color, are_rare=True
           )
           axis.set_xlabel("step (line: training, \N{WHITE CIRCLE} held out)")
       axis.set_xlim(left=0)

@@ -41,15 +41,6 @@ def test_special_tokens_are_no_word_pieces(tmp_path):
   assert (counts.num_pieces, counts.num_unknown) == (4, 2)
 
 
-@pytest.mark.parametrize("num_words", [1, 5, 1000])
-def test_the_warning_shows_tokens_of_the_vocabulary(
-  tmp_path, caplog, num_words
-):
-  tokens = " ".join(f"##{i}ов" for i in range(num_words))
-  make_counts(tmp_path, tokens).add(50, 50)
-  assert 1 <= caplog.text.count("ов") <= 5
-
-
 @pytest.mark.parametrize(
   ("name", "do_lower_case", "is_warned"),
   [

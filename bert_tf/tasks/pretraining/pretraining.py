@@ -274,8 +274,7 @@ def _run(
     is_new = not checkpoints.list_checkpoints(folder.path)
     if is_new and config.initial_values != pretraining_config.RANDOM:
       logging.info("Counting word pieces for the initial values.")
-      with data["train"].explained():
-        set_values(runner.model, data["train"].training(0), train.seed)
+      set_values(runner.model, data["train"].training(0), train.seed)
   objective = runner.objective
   return run_lib.Run(objective, config, folder, runner, data).execute() or None
 
@@ -304,9 +303,6 @@ def _make_data(
       train.train_batch_size, train.seed, steps_done, *sizes
     ),
     evaluation,
-    explained=lambda: input_pipeline.naming_records(
-      records.files, records.spec, *sizes
-    ),
   )
 
 
