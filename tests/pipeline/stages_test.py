@@ -12,8 +12,7 @@ import keras
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf.checkpoint import run_info
-from bert_tf.checkpoint.convert import convert
+from bert_tf.checkpoint import convert, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.data.pretraining import pretraining_shards
 from bert_tf.files import json_files
