@@ -142,7 +142,7 @@ class Setup(Generic[Config]):
     Ignores the case of labels, since MNLI models on Hugging Face use both.
     """
     run = self.head_run
-    if run and run.task not in (task, "encoder", "preprocessing"):
+    if run and run.task not in (task, "encoder"):
       return f"it was trained for {run.task}"
     if not labels:
       return None
