@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from absl import logging
-from sklearn import metrics as sklearn_metrics
+from sklearn.metrics import classification_report
 
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
@@ -155,7 +155,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     config = self.config
     if config.data_file:
       if not self.parts:
-        self.parts.update(read_parts(config, self._layout, self.labels))
+        self.parts.update(split_data_file(config, self._layout, self.labels))
       return self.parts[split]
     if config.processor:
       processor = processors.load_processor(config.processor)
@@ -337,7 +337,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
       objects.append({n: v for n, v in value.items() if v not in (None, {})})
     names = self._spec.labels
     if 2 <= len(names) <= 100 and all("true_label" in x for x in objects):
-      report = sklearn_metrics.classification_report(
+      report = classification_report(
         *self._compare(rows, answers),
         labels=np.arange(len(names)),
         target_names=names,
@@ -349,7 +349,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     return objects
 
 
-def read_parts(
+def split_data_file(
   config: ClassificationConfig, layout: FileLayout, labels: LabelSpec | None
 ) -> dict[str, Rows]:
   """Returns the rows of train and dev in data_file."""

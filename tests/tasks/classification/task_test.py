@@ -13,7 +13,8 @@ from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import atomic
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import glue, metrics
-from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.classification.config import ClassificationSettings
+from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.training import curves
 from tests.support import own_classification, runs
 from tests.support.own_classification import (
@@ -104,8 +105,8 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
   output_dir = base / "untrained"
   start = {"init_checkpoint": str(trained / "model.ckpt-0")}
   with pytest.MonkeyPatch.context() as patch:
-    layout = with_own(metrics=("f1",))
-    patch.setattr(classification, "file_layout", lambda *_: layout)
+    layout, module = with_own(metrics=("f1",)), ClassificationTask.__module__
+    patch.setattr(f"{module}.file_layout", lambda *_: layout)
     fine_tuning.run(make(base, output_dir, start, do_eval=True))
   expected = runs.results(output_dir)
   names = "eval_accuracy eval_loss global_step loss f1"
@@ -285,8 +286,8 @@ OWN_SPEC = run_info.LabelSpec("own data", "classification", ("bad", "good"))
 
 
 def make_task(spec=OWN_SPEC, **fields):
-  settings = classification.ClassificationSettings(long_text="truncate")
-  return classification.ClassificationTask(
+  settings = ClassificationSettings(long_text="truncate")
+  return ClassificationTask(
     tokenizer=None, settings=settings, labels=spec, **fields
   )
 
