@@ -378,9 +378,8 @@ class MultipleChoice(TaskModel):
   """A BERT that chooses among texts.
 
   A row is a context and a list of choices; all rows of `fit` have the same
-  number of choices. Its label is the index of the right choice; the setting
-  label_type allows other labels, such as letters. `predict` returns the index
-  `choice` and the `probabilities` of all choices.
+  number of choices. Its label is the index of the right choice. `predict`
+  returns the index `choice` and the `probabilities` of all choices.
 
   Examples:
     >>> model = bert_tf.MultipleChoice(
@@ -397,11 +396,7 @@ class MultipleChoice(TaskModel):
   """
 
   _task = SwagTask
-  _without_files = {
-    "data_dir": "",
-    "task_name": "jsonl",
-    "choice_columns": ("choices",),
-  }
+  _without_files = {"data_dir": ""}
 
   def _rows(self, inputs: Any, labels: Any) -> tuple[list[Row], list[Any]]:
     rows, labels = super()._rows(inputs, labels)
