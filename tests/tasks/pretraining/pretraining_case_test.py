@@ -140,7 +140,7 @@ TASKS = {
     classification_config.ClassificationConfig,
     {"data_dir": "", "task_name": "cola"},
   ),
-  "squad": (squad_config.SquadConfig, {}),
+  "squad": (squad_config.SquadConfig, {"max_query_length": 5}),
   "ner": (ner_config.NerConfig, {}),
   "swag": (swag_config.SwagConfig, {"data_dir": ""}),
 }
