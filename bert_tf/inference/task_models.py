@@ -18,14 +18,14 @@ from bert_tf import settings, task_registry
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import messages
 from bert_tf.inference.config import ModelConfig
-from bert_tf.inference.inputs import (
+from bert_tf.inference.predictor import Predictor
+from bert_tf.inference.rows import (
   as_list,
   check_texts,
   map_rows,
   texts_by_name,
   to_rows,
 )
-from bert_tf.inference.predictor import Predictor
 from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.tasks.config import FineTuningConfig
