@@ -200,8 +200,12 @@ class ModelFolder:
         return task
       if self.task:
         raise ValueError(
-          f"{self.weights} has no head for {task}: it lacks {missing[0]}. It "
-          f"has heads for {' and '.join(self.trained_tasks) or 'no task'}."
+          f"{self.weights} has no head for {task}: it lacks {missing[0]}. "
+          + (
+            f"It has heads for {' and '.join(self.trained_tasks)}."
+            if self.trained_tasks
+            else "It is an encoder, whose head has to be trained first."
+          )
         )
     if len(self.trained_tasks) > 1:
       raise ValueError(
