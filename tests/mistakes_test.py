@@ -426,30 +426,30 @@ MISTAKES = (
   Mistake(
     "questions are JSON lines",
     lambda w: w.answer(train_file=w.write("rows.json", '{"id": 1}\n' * 2)),
-    "rows.json",
+    "rows.json is not JSON",
   ),
   Mistake(
     "questions are a list of contexts",
     lambda w: w.answer(train_file=w.write("cmrc.json", '[{"qas": []}]')),
-    "cmrc.json",
+    "cmrc.json qas dictionary",
   ),
   Mistake(
     "words and tags are JSON lines",
     lambda w: w.tag(train='{"tokens": ["a"], "tags": ["O"]}\n' * 2),
-    "train.txt:1",
+    "train.txt:1 not a tag",
   ),
   Mistake(
     "rows of CSV are given as JSON lines",
     lambda w: w.classify({"train.jsonl": worlds.TEXTS}, task_name="jsonl"),
     "train.jsonl:1",
   ),
-  Warned(
+  Mistake(
     "words to predict have tags that the model lacks",
     lambda w: (
       w.write("test.txt", "a NNP\n"),
       w.tag(do_eval=False, do_predict=True, num_train_epochs=4.0),
     ),
-    "test.txt:1 'NNP' scored",
+    "test.txt:1 'NNP' tag_column",
   ),
   Warned(
     "a text to predict is empty",

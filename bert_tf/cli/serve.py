@@ -6,7 +6,6 @@ bert-tf serve --model=mrpc=models/mrpc --model=squad=out/squad
 
 import dataclasses
 import json
-import sys
 
 from bert_tf import settings
 from bert_tf.checkpoint.hub import download
@@ -105,8 +104,4 @@ def run(config: CommandConfig) -> None:
         kind = "Content-Type: application/json"
         print(f"  curl -H '{kind}' -d '{body}' {path}", flush=True)
 
-  try:
-    application.run(models, config.server, started, sockets)
-  except application.ServingEndedError as error:
-    command.report(error)
-    sys.exit(1)
+  application.run(models, config.server, started, sockets)

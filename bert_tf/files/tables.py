@@ -2,22 +2,12 @@
 
 import csv
 import dataclasses
-import glob
 import json
-import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from absl import logging
-
-from bert_tf.files import (
-  errors,
-  messages,
-  packages,
-  shard_files,
-  text_lines,
-)
+from bert_tf.files import errors, messages, packages, text_lines
 
 # A name in the header, or a number from 0 in a file without a header.
 Column = str | int
@@ -29,8 +19,6 @@ T = TypeVar("T")
 _MAX_CELL_CHARS = 2**31 - 1
 
 _PARQUET_BATCH_ROWS = 256
-# Parquet files of a split, in Hugging Face's data sets or in the user's own.
-_PARQUET_FILES = ("{}-[0-9]*-of-*.parquet", "{}.parquet", "{}/*.parquet")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,54 +33,32 @@ class Table:
   optional: Sequence[Column] = ()  # Columns to read if the file has them.
 
 
-class Examples(list[T]):
-  """Examples of a file, and its rows that were dropped."""
-
-  dropped: Sequence[Any] = ()  # Those of a table by their numbers, from 0.
-
-
 class BadRowError(ValueError):
   """A row is faulty; the message describes the fault."""
 
 
-def read(
-  table: Table,
-  convert: Callable[[int, Row], T | None],
-  skip_bad_rows: bool | None = None,
-) -> Examples[T]:
+def read(table: Table, convert: Callable[[int, Row], T | None]) -> list[T]:
   """Reads and converts the rows of a file. Skips blank lines.
 
   Args:
     table: the file.
     convert: takes the number of a line (in Parquet of a row), from 1, and its
       row. Returns None to leave out the row, or raises BadRowError.
-    skip_bad_rows: whether to only log faulty rows; None if that is no option.
 
   Raises:
     ValueError: if the header lacks a column or a row is faulty. Names the file
       and the line.
   """
-  examples: Examples[T] = Examples()
-  faults = {}
-  for number, (line, row) in enumerate(read_rows(table)):
+  examples = []
+  for line, row in read_rows(table):
     try:
       if isinstance(row, BadRowError):
         raise row
       example = convert(line, row)
-      if example is not None:
-        examples.append(example)
     except BadRowError as error:
-      faults[number] = f"{table.path}:{line}: {error}"
-      if not skip_bad_rows:
-        advice = " `skip_bad_rows` leaves such rows out."
-        advice = advice if skip_bad_rows is not None else ""
-        raise ValueError(f"{faults[number]}.{advice}") from None
-  examples.dropped = list(faults)
-  if faults:
-    first = next(iter(faults.values()))
-    logging.warning(
-      f"Skipped {len(faults)} bad rows of {table.path}; the first: {first}"
-    )
+      raise ValueError(f"{table.path}:{line}: {error}.") from None
+    if example is not None:
+      examples.append(example)
   return examples
 
 
@@ -263,20 +229,6 @@ def check_parquet_installed() -> None:
   """Raises ImportError if pyarrow is missing."""
   with packages.needs_extra("reading Parquet", extra="parquet"):
     import pyarrow  # noqa: F401
-
-
-def find_parquet_files(folder: str, *names: str) -> list[str]:
-  """Returns the Parquet files of the first of `names` that has files, or [].
-
-  They are shards such as NAME-00000-of-00001.parquet, NAME.parquet, or the
-  files in a folder NAME. Raises ValueError for a missing shard.
-  """
-  for name in names:
-    for pattern in _PARQUET_FILES:
-      path = os.path.join(glob.escape(folder), pattern.format(name))
-      if files := shard_files.expand(path):
-        return files
-  return []
 
 
 def _read_parquet(table: Table) -> Iterator[dict[str, Any]]:

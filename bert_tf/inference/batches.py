@@ -1,7 +1,7 @@
 """Answers rows in memory, in batches of sequences of similar lengths."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from bert_tf.tasks.base import Inputs, ModelInput
@@ -41,13 +41,19 @@ def answer_rows(
   rows = iter(rows)
   while block := list(itertools.islice(rows, block_size)):
     sequences = [(i, s) for i, row in enumerate(block) for s in row.sequences]
-    lengths = [len(sequence.input_ids) for _, sequence in sequences]
+    order = sorted(
+      range(len(sequences)), key=lambda n: -len(sequences[n][1].input_ids)
+    )
+    batches = []
+    while order:
+      size = batch_size(len(sequences[order[0]][1].input_ids))
+      batches.append(order[:size])
+      order = order[size:]
     # The outputs of each row by the number of the sequence in the block.
     outputs: list[dict[int, Output]] = [{} for _ in block]
     answers = {
       i: answer(row, []) for i, row in enumerate(block) if not row.sequences
     }
-    batches = _split(lengths, batch_size)
     for batch in progress.track(batches, label, "batch", len(batches)):
       computed = compute([sequences[number][1] for number in batch])
       for number, output in zip(batch, computed):
@@ -58,16 +64,3 @@ def answer_rows(
           answers[i] = answer(block[i], in_order)
           outputs[i].clear()  # Frees the memory.
     yield from (answers[i] for i in range(len(block)))
-
-
-def _split(
-  lengths: Sequence[int], batch_size: Callable[[int], int]
-) -> list[list[int]]:
-  """Returns the numbers of the sequences in each batch, the longest first."""
-  order = sorted(range(len(lengths)), key=lambda n: lengths[n], reverse=True)
-  batches = []
-  while order:
-    size = batch_size(lengths[order[0]])
-    batches.append(order[:size])
-    order = order[size:]
-  return batches

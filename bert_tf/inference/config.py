@@ -57,8 +57,8 @@ class ModelConfig(ModelFiles):
 
   task: str | None = settings.model(
     None,
-    "The task of the model. encoder has TF Hub's interface and no head, and "
-    "preprocessing turns texts into BERT's inputs. Default: the checkpoint's.",
+    "The task of the model. encoder has TF Hub's interface and no head. "
+    "Default: the checkpoint's.",
     choices=task_registry.TASKS,
     main=True,
   )

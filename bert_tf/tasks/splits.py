@@ -261,8 +261,6 @@ def summarize(
   inputs = [json.dumps(values) for values in texts if values]
   if num_repeated := len(inputs) - len(set(inputs)):
     parts.append(f"{num_repeated} repeated")
-  if num_dropped := len(getattr(rows, "dropped", ())):
-    parts.append(f"{num_dropped} left out")
   if files.is_reused:
     parts.append("records of an earlier run")
   return f"{split.source}: {'; '.join(parts)}."

@@ -83,7 +83,7 @@ class StartModel:
     Ignores the case of labels, since MNLI models on Hugging Face use both.
     """
     run, start = self.head_run, self.adapter or self.path or ""
-    if run and run.task not in (task, "encoder", "preprocessing"):
+    if run and run.task not in (task, "encoder"):
       return f"it was trained for {run.task}"
     if not labels:
       return None

@@ -210,7 +210,9 @@ def test_commands_of_manifests_have_their_flags(name):
 
 def serving():
   """Returns the Deployment of serving.yaml, its container and the Service."""
-  deployment, service = load_all("kubernetes/serving.yaml")
+  deployment, service, budget = load_all("kubernetes/serving.yaml")
+  pods = deployment["spec"]["template"]["metadata"]["labels"]
+  assert budget["spec"]["selector"]["matchLabels"] == pods
   [container] = deployment["spec"]["template"]["spec"]["containers"]
   return deployment, container, service
 

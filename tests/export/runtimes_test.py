@@ -173,25 +173,6 @@ def test_an_encoder_gives_the_vectors_of_its_checkpoint(
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize(
-  ("name", "value", "message"),
-  [
-    ("input_ids", 20000, "input_ids has the value 20000"),
-    ("segment_ids", -1, "segment_ids has the value -1"),
-    (None, None, "129 word pieces, .* at most 128"),
-  ],
-)
-def test_what_is_out_of_range_is_refused(
-  exported, runtime, name, value, message
-):
-  inputs = rows(2, 4 if name else 129)
-  if name:
-    inputs[name][0, 0] = value
-  with pytest.raises(ValueError, match=message):
-    load(exported("encoder", runtime))(inputs)
-
-
-@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_only_predictions_of_its_task_are_possible(exported, runtime, tmp_path):
   folder = exported("squad", runtime)
   with pytest.raises(ValueError, match="squad.* not for ner"):
@@ -264,7 +245,6 @@ def test_a_result_with_other_outputs_is_not_written(
   ("settings", "words"),
   [
     ({"quantize": "int8"}, "`quantize=int8` needs `runtime=onnx`"),
-    ({"runtime": "onnx", "task": "preprocessing"}, "`text`"),
   ],
 )
 def test_settings_that_do_not_fit_are_named(runs, tmp_path, settings, words):

@@ -54,17 +54,6 @@ def saved_model_predictor(saved_model):
   return bert_tf.Predictor(str(saved_model.parent), max_batch_size=4)
 
 
-@pytest.fixture(scope="module")
-def reference(run_folder):
-  """Returns a model that predicts with the code of run_classifier.py."""
-  return bert_tf.Classifier(
-    bert_config_file=str(run_folder / "bert_config.json"),
-    vocab_file=str(run_folder / "vocab.txt"),
-    output_dir=str(run_folder),
-    max_seq_length=128,
-  )
-
-
 def assert_same(answers, expected):
   """Asserts that labels and probabilities are equal to float32 precision."""
   assert len(answers) == len(expected)
@@ -90,30 +79,11 @@ def test_a_model_warns_once_of_texts_that_its_vocabulary_lacks(
   assert caplog.text.count("are [UNK]") == 1
 
 
-def plain(predictions):
-  return [
-    {"label": p.label, "probabilities": p.probabilities} for p in predictions
-  ]
-
-
-def test_a_checkpoint_predicts_what_the_classifier_does(
-  checkpoint_predictor, reference
-):
-  texts = [text for text in TEXTS if text]
-  expected = plain(reference.predict(texts))
-  assert len({e["label"] for e in expected}) > 1
-  assert_same(checkpoint_predictor.predict(texts), expected)
-  pairs = [(text, texts[-1 - i]) for i, text in enumerate(texts)]
-  rows = [{"text": text, "text_b": text_b} for text, text_b in pairs]
-  assert_same(
-    checkpoint_predictor.predict(rows), plain(reference.predict(pairs))
-  )
-
-
 def test_a_saved_model_predicts_the_same_whatever_the_batch(
   checkpoint_predictor, saved_model_predictor
 ):
   expected = checkpoint_predictor.predict(TEXTS)
+  assert len({answer["label"] for answer in expected}) > 1
   assert_same(saved_model_predictor.predict(TEXTS), expected)
   assert_same(saved_model_predictor.predict(TEXTS[::-1]), expected[::-1])
   assert_same(

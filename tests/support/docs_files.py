@@ -94,16 +94,6 @@ def _write_glue(folder, sentence):
   _write_tsv(folder / "RTE", "index\tsentence1\tsentence2\tlabel", rte)
   sst2 = [f"{sentence()}\t{i % 2}" for i in range(12)]
   _write_tsv(folder / "SST-2", "sentence\tlabel", sst2)
-  columns = {
-    "sentence1": [sentence() for _ in range(12)],
-    "sentence2": [sentence() for _ in range(12)],
-    "label": [0, 1] * 6,
-  }
-  parquet_folder = folder.parent / "glue_parquet" / "mrpc"
-  parquet_folder.mkdir(parents=True)
-  for split in ("train", "validation"):
-    path = parquet_folder / f"{split}-00000-of-00001.parquet"
-    parquet.write_table(pa.table(columns), path)
 
 
 def _write_tsv(folder, header, rows):
