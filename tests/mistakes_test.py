@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf.checkpoint import checkpoints
-from bert_tf.checkpoint.convert import convert, extend_vocab
+from bert_tf.checkpoint import checkpoints, convert, extend_vocab
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.cli import serve
 from bert_tf.export import config as export_config

@@ -37,7 +37,7 @@ class ConversionConfig(ModelFiles):
 @command.of(ConversionConfig, needs_model=True)
 def run(config: ConversionConfig) -> None:
   """Strips one checkpoint, averages several, or converts a model."""
-  from bert_tf.checkpoint.convert import convert
+  from bert_tf.checkpoint import convert
 
   path = config.init_checkpoint
   source_format = convert.find_format(path)

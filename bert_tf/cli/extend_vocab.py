@@ -45,7 +45,7 @@ class ExtensionConfig(ModelFiles):
 @command.of(ExtensionConfig, needs_model=True)
 def run(config: ExtensionConfig) -> None:
   """Adds the words of the flags and prints a report."""
-  from bert_tf.checkpoint.convert import extend_vocab
+  from bert_tf.checkpoint import extend_vocab
 
   config_flags.require_one("words", "words_file")
   words = config.words

@@ -51,7 +51,7 @@ def run(
     for line in model_size.report(bert_config, sizes):
       print(line)
     return
-  from bert_tf.checkpoint.convert import inspect
+  from bert_tf.checkpoint import inspect
 
   tensors = inspect.open_tensors(path)
   if other_path is not None:

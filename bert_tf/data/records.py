@@ -72,8 +72,8 @@ def write_or_reuse(
   """
   key = json.loads(json.dumps(settings))
   note = settings_file(path)
-  saved = shard_files.read_settings(note)
-  if saved.get("settings") == key and paths.exists(path):
+  saved = shard_files.read_settings(note) if paths.exists(path) else {}
+  if saved.get("settings") == key:
     with contextlib.suppress(ValueError):  # A damaged file is written again.
       files = input_pipeline.open_records(path)
       if files.num_records == saved.get("num_records"):

@@ -9,8 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import modeling, optimization
-from bert_tf.checkpoint import checkpoints
-from bert_tf.checkpoint.convert import convert
+from bert_tf.checkpoint import checkpoints, convert
 from bert_tf.model import heads
 from bert_tf.training import restore, update
 

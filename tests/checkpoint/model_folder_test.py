@@ -11,8 +11,7 @@ import pytest
 
 import bert_tf
 from bert_tf import modeling
-from bert_tf.checkpoint import checkpoints, weights
-from bert_tf.checkpoint.convert import convert, pretrained
+from bert_tf.checkpoint import checkpoints, convert, weights
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as export_config
 from bert_tf.export import export
@@ -372,7 +371,7 @@ def test_a_task_that_is_not_registered_opens_but_is_not_loaded(
   assert opened.task_name == "sudoku"
   assert opened.heads == (heads.TEXT_LABELS,)
   assert opened.labels.labels == LABELS
-  converted = pretrained.read(opened).run
+  converted = convert.read_pretrained(opened).run
   assert (converted.task, converted.labels) == ("sudoku", opened.labels)
   with pytest.raises(ValueError, match="sudoku"):
     bert_tf.load(folder)

@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.checkpoint import sentence_transformers
-from bert_tf.checkpoint.convert import convert, extend_vocab
+from bert_tf.checkpoint import convert, extend_vocab, sentence_transformers
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as configs
 from bert_tf.export import export

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import modeling
-from bert_tf.checkpoint.convert import inspect
+from bert_tf.checkpoint import inspect
 from bert_tf.export import config as configs
 from bert_tf.export import export, runtimes
 from bert_tf.inference import ids_functions

@@ -87,7 +87,6 @@ DIFFERING = [
   ("tokenizer", {"pre_tokenizer": {"type": "Whitespace"}}, "Whitespace"),
   ("tokenizer", {"model": {"type": "Unigram"}}, "Unigram"),
   ("tokenizer", {"added_tokens": [{"content": "<e>"}]}, "<e>"),
-  ("tokenizer", {"model": {"vocab": {"[UNK]": 0}}}, "vocab.txt"),
 ]
 
 

@@ -12,8 +12,7 @@ import keras
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf.checkpoint import run_info
-from bert_tf.checkpoint.convert import convert
+from bert_tf.checkpoint import convert, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.data.pretraining import pretraining_shards
 from bert_tf.files import json_files
@@ -183,7 +182,7 @@ def test_a_setting_of_the_text_that_differs_is_named(tmp_path, trained):
   for change in ({"documents": "line"}, {"text_column": "body"}):
     reading = text_config.TextConfig(**change)
     [(name, value)] = change.items()
-    with pytest.raises(ValueError, match=f"`{name}` is {value}"):
+    with pytest.raises(ValueError, match=f'`{name}` is "{value}"'):
       stages.run(make_config(tmp_path, reading=reading))
   edited = make_config(tmp_path)
   (tmp_path / "text.txt").write_text(text().swapcase())  # Of equal size.

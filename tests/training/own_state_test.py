@@ -4,7 +4,7 @@ import os
 
 import tensorflow as tf
 
-from bert_tf.checkpoint.convert import convert
+from bert_tf.checkpoint import convert
 from bert_tf.model.layers import mixed_precision
 from tests.support.line_model import (
   assert_same,

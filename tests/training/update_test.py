@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import optimization
-from bert_tf.checkpoint import checkpoints
-from bert_tf.checkpoint.convert import convert
+from bert_tf.checkpoint import checkpoints, convert
 from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import update

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from bert_tf import modeling, tokenization
-from bert_tf.checkpoint import checkpoints, run_info
-from bert_tf.checkpoint.convert import extend_vocab
+from bert_tf.checkpoint import checkpoints, extend_vocab, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from tests.support import run_infos
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"
 CONFIG = MODEL / "bert_config.json"
 CHECKPOINT = MODEL / "bert_model.ckpt"
