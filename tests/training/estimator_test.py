@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import distribution, modeling
+from bert_tf import distribution, modeling, optimization
 from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.model import heads
@@ -325,8 +325,9 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_kept_as_best(
   tmp_path,
 ):
   # The last loss and gradients were computed from finite weights.
+  optimizer = optimization.AdamWeightDecayOptimizer(3e38)
   runner = make(
-    tmp_path, 2, learning_rate=3e38, eval_every_steps=2, best_metric="loss"
+    tmp_path, 2, optimizer=optimizer, eval_every_steps=2, best_metric="loss"
   )
   evaluated = []
   with pytest.raises(estimator.DivergedError, match="bert/w.*step 2"):
