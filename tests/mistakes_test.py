@@ -280,7 +280,7 @@ MISTAKES: Rows = {
   "model.ckpt-1 output_checkpoint": lambda w: convert.slim(
     w.model("encoder"), w.model("encoder") + "/model.ckpt-1"
   ),
-  "new/bert_config.json vocab_size output_checkpoint": lambda w: (
+  "new/bert_config.json another output_checkpoint": lambda w: (
     w.write("new/bert_config.json", '{"vocab_size": 9}'),
     to(w, "original", w.model("encoder")),
   ),

@@ -173,11 +173,7 @@ class PipelineConfig(text_config.PydocConfig):
     main=True,
   )
   learning_rate: float | None = settings.training(
-    None,
-    "The peak learning rate. Default: by size.",
-    minimum=1e-9,
-    maximum=1.0,
-    main=True,
+    None, "The peak learning rate. Default: by size.", minimum=1e-9, main=True
   )
   num_workers: int = settings.devices(
     os.cpu_count() or 1,
