@@ -101,8 +101,11 @@ class Predictor:
     self.tasks: dict[str, base.Task[Any]] = {}
     self._counts: PieceCounts | None = None
     if files.tokenizer is not None:
-      task = base.open_task(
-        self.info.task, files.tokenizer, self.info.settings, self.info.labels
+      spec = task_registry.TASKS[self.info.task]
+      task = task_registry.load(spec.task)(
+        tokenizer=files.tokenizer,
+        settings=self.info.settings,
+        labels=self.info.labels,
       )
       self.tasks = {ids_functions.TEXT: task, **task.variants()}
       self._counts = PieceCounts(files.tokenizer, "the texts")

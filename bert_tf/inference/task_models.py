@@ -31,6 +31,7 @@ from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.ner.task import NerTask
 from bert_tf.tasks.rows import Results, Row
+from bert_tf.tasks.setup import Setup
 from bert_tf.tasks.squad.task import SquadTask
 from bert_tf.tasks.swag.task import SwagTask
 from bert_tf.training import evaluation
@@ -234,7 +235,7 @@ class TaskModel:
       "do_eval": "dev" in data,
     }
     config = settings.replace_values(self._defaults(), values)
-    setup = fine_tuning.load(config)
+    setup = Setup.open(config)
     task = self._task.create(setup)
     labelled = {}
     for split, (inputs, labels) in data.items():

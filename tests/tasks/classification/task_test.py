@@ -91,7 +91,6 @@ def test_a_run_leaves_these_files(trained):
   records = [f"{name}.tf_record" for name in ("train", "eval", "predict")]
   assert {n for n in names if "tfevents" not in n} == {
     *records,
-    *(f".{name}.settings.json" for name in records),
     *("bert_config.json", "label_map.json", "run.json", "vocab.txt"),
     *("eval_predictions.jsonl", "eval_results.txt", "predictions.jsonl"),
     *("test_results.tsv", "checkpoint", "commands.jsonl", "eval", ".run.lock"),
@@ -306,15 +305,23 @@ def to_answers(task, probabilities):
 
 # Two standard errors, 2 * sqrt(p * (1 - p) / 100), lead above 1 for p = 0.98.
 @pytest.mark.parametrize(
-  ("num", "accuracy", "chance"),
-  [(60, 0.3, 0.6), (60, 0.69, 0.6), (60, 0.7, None), (98, 1.0, None)],
+  ("num", "num_hits", "is_near"),
+  [(60, 30, True), (60, 69, True), (60, 70, False), (98, 100, False)],
 )
 def test_an_accuracy_is_near_chance_up_to_two_standard_errors(
-  num, accuracy, chance
+  tmp_path, num, num_hits, is_near
 ):
   labels = ["good"] * num + ["bad"] * (100 - num)
+  other = {"good": "bad", "bad": "good"}
   rows = [{"text": "a", "label": label} for label in labels]
-  assert make_task().near_chance(rows, accuracy) == chance
+  found = [
+    label if i < num_hits else other[label] for i, label in enumerate(labels)
+  ]
+  chances = [[0.0, 1.0] if label == "good" else [1.0, 0.0] for label in found]
+  task = make_task()
+  with runs.logged() as log:
+    task.write_evaluation(str(tmp_path), rows, to_answers(task, chances))
+  assert ("close to chance" in log()) == is_near
 
 
 def test_the_scores_of_each_label_match_a_count_by_hand(tmp_path):

@@ -188,8 +188,7 @@ def test_predictions_hold_the_chosen_text_and_its_number(tokenizer, tmp_path):
   (tmp_path / "test.csv").write_text(text)
   (row,) = task.read("test")
   assert row["choices"] == ["q one, or", "q two"] and "label" not in row
-  outputs = base.split_outputs(np.float32([[0, 80]]))
-  answers = list(base.answer_rows(task, [row], outputs))
+  answers = list(base.answer_rows(task, [row], [np.float32([[0, 80]])]))
   assert [answer["choice"] for answer in answers] == [1]
   task.write_predictions(str(tmp_path), [row], answers)
   (line,) = (tmp_path / "predictions.jsonl").read_text().splitlines()
