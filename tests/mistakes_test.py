@@ -204,11 +204,6 @@ MISTAKES: Rows = {
     do_predict=True,
     ensemble_with=(w.write("test_results.tsv", "1\t0\t0\n") and str(w.folder),),
   ),
-  "classifier 0, 1 1, 0 encoder_only": lambda w: w.classify(
-    {"train.tsv": "x\t0\t\ta\nx\t1\t\tb\n"},
-    train={"init_checkpoint": with_labels(w, "1", "0")},
-    task_name="CoLA",
-  ),
   "label_map.json out": lambda w: (
     w.write("train.csv", worlds.TEXTS),
     w.evaluate(

@@ -134,7 +134,11 @@ def main():
 command.run(main, None)
 """
   result = subprocess.run(
-    [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+    [sys.executable, "-c", code],
+    cwd=ROOT,
+    env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    capture_output=True,
+    text=True,
   )
   assert result.returncode == status
   lines = result.stderr.splitlines()
