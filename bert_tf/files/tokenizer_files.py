@@ -50,12 +50,11 @@ _CLASSES = (
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenizerSettings:
-  """Settings of a tokenizer in Hugging Face's files."""
+class Case:
+  """The two settings of letter case; None for one that is not known."""
 
-  # None if no file says it. True if tokenizer_config.json does not say it.
   do_lower_case: bool | None = None
-  strip_accents: bool | None = None  # None: the same as do_lower_case.
+  strip_accents: bool | None = None  # If None, the same as do_lower_case.
 
 
 _Part = dict[str, Any] | None
@@ -127,8 +126,10 @@ def read_vocab(vocab_file: str) -> bytes:
   return "".join(f"{line}\n" for line in lines).encode(errors="replace")
 
 
-def read_settings(folder: str) -> TokenizerSettings:
-  """Returns the settings of the tokenizer whose files are in a folder.
+def read_case(folder: str) -> Case:
+  """Returns the letter case of the tokenizer whose files are in a folder.
+
+  Without a word about it, tokenizer_config.json means lower case.
 
   Raises:
     ValueError: if a file is damaged.
@@ -140,7 +141,7 @@ def read_settings(folder: str) -> TokenizerSettings:
     lower = config.get("do_lower_case", True if lower is None else lower)
     accents = config.get("strip_accents", accents)
   where = f"the tokenizer in {folder}"
-  return TokenizerSettings(
+  return Case(
     json_files.check(lower, bool | None, f"do_lower_case of {where}"),
     json_files.check(accents, bool | None, f"strip_accents of {where}"),
   )

@@ -178,8 +178,6 @@ def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
   table = tables.Table(path, input_format, (column,), {column: "text_column"})
   for line, row in tables.read_rows(table):
     try:
-      if isinstance(row, tables.BadRowError):
-        raise row
       yield tables.get_text(row, column, may_be_empty=True)
     except tables.BadRowError as error:
       raise ValueError(f"{path}:{line}: {error} (`text_column`).") from None

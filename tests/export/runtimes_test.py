@@ -12,8 +12,8 @@ import tensorflow as tf
 import bert_tf
 from bert_tf import modeling
 from bert_tf.checkpoint import inspect
-from bert_tf.export import config as configs
 from bert_tf.export import export, runtimes
+from bert_tf.export.config import ExportConfig
 from bert_tf.inference import ids_functions
 from bert_tf.model import heads
 from tests.support import near_ties, tiny_models
@@ -79,7 +79,7 @@ def exported(runs, tmp_path_factory):
 def write(run, export_dir, **settings):
   if "squad" in str(run):
     settings |= {"max_query_length": 8, "doc_stride": 8}
-  config = configs.ExportConfig(
+  config = ExportConfig(
     init_checkpoint=str(run),
     export_dir=str(export_dir),
     max_seq_length=24,
