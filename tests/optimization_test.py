@@ -49,7 +49,7 @@ def loss_sums(model, features):
   """The losses of a batch, in training."""
   if isinstance(model, heads.SpanModel):
     each = losses.span_losses(model(features, training=True), features)
-    return {"loss": (tf.reduce_sum(each), tf.size(each, tf.float32))}
+    return {"loss": (tf.reduce_sum(each), tf.cast(tf.size(each), tf.float32))}
   return losses.loss_from_sums(model.loss_sums(features, True), features)
 
 
