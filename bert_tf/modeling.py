@@ -588,7 +588,7 @@ class PretrainedModel(serialization.SerializableModel):
     """
     from bert_tf.checkpoint import model_folder
 
-    if self.preprocessor and not self.run:
+    if self.preprocessor:
       settings = {**self.preprocessor.settings, **settings}
     model_folder.save(self, os.fspath(folder), vocab_file, settings)
 

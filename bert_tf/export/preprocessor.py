@@ -36,9 +36,10 @@ class TextPreprocessor:
   def settings(self) -> dict[str, Any]:
     """The settings of run.json that say how to convert texts."""
     basic = self.tokenizer.basic_tokenizer
+    lower, strip = basic.do_lower_case, basic.strip_accents
     return {
-      "do_lower_case": basic.do_lower_case,
-      "strip_accents": basic.strip_accents,
+      "do_lower_case": lower,
+      "strip_accents": None if strip == lower else strip,
       "max_seq_length": self.max_seq_length,
     }
 

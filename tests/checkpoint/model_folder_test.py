@@ -128,13 +128,8 @@ def test_the_encoder_comes_without_the_head(folders, tmp_path):
   assert len(extractor.encode(["the", "of"])) == 2
 
 
-def test_a_missing_head_is_reported_once(folders, caplog):
+def test_a_missing_head_starts_from_random_values(folders):
   model = bert_tf.SpanModel.from_pretrained(folders["released"])
-  warnings = [
-    r.getMessage() for r in caplog.records if r.levelname == "WARNING"
-  ]
-  assert len(warnings) == 1
-  assert all(name in warnings[0] for name in heads.SPAN.shapes)
   assert np.std(model.span_head.output_weights.numpy()) > 0
 
 
