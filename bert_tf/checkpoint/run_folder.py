@@ -119,16 +119,10 @@ class RunFolder:
       self.check_labels(info.labels)
     config_file = os.path.join(self.path, run_info.CONFIG_FILE)
     if config_file != model.config_file and paths.exists(config_file):
-      there = model_config.BertConfig.from_json_file(config_file)
-      here = vars(model.config)
-      differing = [
-        f"{name} is {value} there and {here[name]} here"
-        for name, value in vars(there).items()
-        if value != here[name]
-      ]
-      if differing:
+      there = vars(model_config.BertConfig.from_json_file(config_file))
+      if differing := dict(there.items() - vars(model.config).items()):
         raise ValueError(
-          f"{self.path} holds a run of another config: {'; '.join(differing)}. "
+          f"{self.path} holds a run of another config, with {differing}. "
           "Choose another `output_dir`."
         )
     if self.is_begun:
