@@ -347,15 +347,6 @@ MISTAKES = (
     "test_results.tsv ensemble_with 1 2",
   ),
   Mistake(
-    "a trained head has the labels of a task in another order",
-    lambda w: w.classify(
-      {"train.tsv": "x\t0\t\ta\nx\t1\t\tb\n"},
-      train={"init_checkpoint": with_labels(w, "1", "0")},
-      task_name="CoLA",
-    ),
-    "classifier 0, 1 1, 0 encoder_only",
-  ),
-  Mistake(
     "a run evaluates without the labels of its model",
     lambda w: (
       w.write("train.csv", worlds.TEXTS),

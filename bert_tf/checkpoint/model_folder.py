@@ -527,7 +527,7 @@ def _read_hugging_face(folder: str, shapes: _Shapes) -> run_info.RunInfo:
   run = run_info.read_run(folder)
   if not run or run.task != task.name:
     run = run_info.RunInfo(task=task.name)
-  case = letter_case.get_case(tokenizer_files.read_settings(folder))
+  case = tokenizer_files.read_case(folder)
   known = {name: v for name, v in vars(case).items() if v is not None}
   known_settings = dataclasses.replace(run.settings, **known)
   run = dataclasses.replace(run, settings=known_settings)

@@ -71,9 +71,6 @@ class LabelSpec:
 class Training:
   """How weights were trained; None for what is not known or does not apply."""
 
-  # Arithmetic of the last training.
-  precision: str | None = None
-  deterministic: bool | None = None
   # The weight of each label in the loss of the last training.
   class_weights: tuple[float, ...] | None = None
   lora_rank: int | None = None

@@ -77,7 +77,7 @@ def read_settings(folder: str) -> VectorSettings | None:
     prompts = whole.get("prompts") or {}
     whole["default_prompt_name"] = {name: prompts.get(name)}
   transformer = json_files.find_object(folder, TRANSFORMER_CONFIG) or {}
-  if tokenizer_files.read_settings(folder).do_lower_case:
+  if tokenizer_files.read_case(folder).do_lower_case:
     transformer.pop("do_lower_case", None)  # The tokenizer does it.
   tokenizer = json_files.find_object(folder, tokenizer_files.TOKENIZER_CONFIG)
   length = transformer.get("max_seq_length")

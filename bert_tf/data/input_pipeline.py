@@ -41,8 +41,6 @@ class RecordFiles:
 
   paths: tuple[str, ...]
   num_records: int  # Records of all files.
-  num_cut: int | None = None  # Number of truncated examples; None if unknown.
-  is_reused: bool = False  # Whether an earlier run wrote the files.
 
 
 def open_records(patterns: str) -> RecordFiles:

@@ -75,10 +75,10 @@ def convert(
       much.
   """
   loaded = tf.saved_model.load(saved_model)
-  function = ids_functions.SignatureFunction(loaded, ids_functions.IDS, config)
+  function = ids_functions.of_signature(loaded, config)
   path = os.path.join(folder, FILES[runtime])
   if runtime == "onnx":
-    _write_onnx(function, path, is_int8)
+    _write_onnx(loaded.signatures[ids_functions.IDS], path, is_int8)
   else:
     _write_litert(saved_model, path, is_int8)
   converted = ids_functions.load_runtime_file(path, config)
@@ -132,20 +132,19 @@ def sample(
   return inputs
 
 
-def _write_onnx(
-  function: ids_functions.SignatureFunction, path: str, is_int8: bool
-) -> None:
+def _write_onnx(function: Any, path: str, is_int8: bool) -> None:
   """Writes the function as an ONNX file with dynamic shapes."""
   import onnx
   import tf2onnx
   from onnxruntime import quantization
 
-  names = [n for n in base.ModelInput._fields if n in function.inputs]
+  inputs = function.structured_input_signature[1]
+  names = [name for name in base.ModelInput._fields if name in inputs]
 
   def call(*values: tf.Tensor) -> Mapping[str, Any]:
-    return function.signature(**dict(zip(names, values)))
+    return function(**dict(zip(names, values)))
 
-  signature = [function.inputs[name] for name in names]
+  signature = [inputs[name] for name in names]
   by_position = tf.function(call, signature, autograph=False)
   # The packages log each step, and warn of differences that `convert` checks.
   logging.disable(logging.WARNING)

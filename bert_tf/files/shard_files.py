@@ -1,12 +1,13 @@
 """Data sets of several files: the shards' names and the settings file."""
 
 import fnmatch
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bert_tf.files import json_files, paths, text_lines
+from bert_tf.files import json_files, messages, paths, text_lines
 
 _SHARD = re.compile(r"(.*-)\d{5}-of-(\d{5})(.*)")
 
@@ -80,8 +81,10 @@ def check_same_settings(
   before = dict(_flatten(read_settings(note)))
   for name, now in _flatten(settings):
     if (then := before.get(name)) != now:
+      is_now, was = (messages.shorten(json.dumps(x)) for x in (now, then))
       raise ValueError(
-        f"cannot resume: `{name}` is {now}, but was {then} in {note}; {remedy}."
+        f"cannot resume: `{name}` is {is_now}, but was {was} in {note}; "
+        f"{remedy}."
       )
 
 

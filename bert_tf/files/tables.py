@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import json
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -52,8 +51,6 @@ def read(table: Table, convert: Callable[[int, Row], T | None]) -> list[T]:
   examples = []
   for line, row in read_rows(table):
     try:
-      if isinstance(row, BadRowError):
-        raise row
       example = convert(line, row)
     except BadRowError as error:
       raise ValueError(f"{table.path}:{line}: {error}.") from None
@@ -115,11 +112,11 @@ def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
   return cell
 
 
-def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
-  """Yields (number from 1, row or its fault), as `read`, without the header.
+def read_rows(table: Table) -> Iterator[tuple[int, Row]]:
+  """Yields (number from 1, row), as `read`, without the header.
 
   Raises:
-    ValueError: if the header lacks a column or has it twice.
+    ValueError: as `read`, for a row that is not one of the format.
   """
   if table.file_format == "parquet":
     yield from enumerate(_read_parquet(table), 1)
@@ -127,39 +124,42 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
       if content.strip():
-        yield line, _parse_json_row(content, table)
+        yield line, _parse_json_row(content, table, line)
     return
-  lines = _read_cells(table, _find_delimiter(table))
-  cells: Iterator[tuple[int, list[str]]] = (line for line in lines if line[1])
-  header = None
-  if not isinstance(table.columns[0], int):
-    _, header = next(cells, (1, []))
-    if fault := _find_missing(table, header):
-      raise ValueError(f"{table.path} has {fault}.")
-    count = len(header)
-  else:  # Most rows have the right number of columns.
-    rows = list(cells)
-    count = statistics.mode([len(row) for _, row in rows] or [0])
-    cells = iter(rows)
-  for line, row in cells:
-    if len(row) != count:
+  has_header = isinstance(table.columns[0], str)
+  header: list[str] = []
+  width = 0
+  for line, row in _read_cells(table, _find_delimiter(table)):
+    if not row:
+      continue
+    if not width:
+      width = len(row)
+      if has_header:
+        header = row
+        _check_columns(table, header, f"{table.path} has")
+        continue
+    if len(row) != width:
       content = messages.shorten(" | ".join(row))
-      fault = f"{len(row)} columns instead of {count}: {content}"
-      yield line, BadRowError(fault)
-    else:
-      yield line, dict(zip(header, row)) if header else row
+      raise ValueError(
+        f"{table.path}:{line}: {len(row)} columns instead of {width}: "
+        f"{content}."
+      )
+    yield line, dict(zip(header, row)) if header else row
+  if has_header and not header:
+    _check_columns(table, [], f"{table.path} has")
 
 
-def _find_missing(table: Table, names: Sequence[str]) -> str:
-  """Describes the first column that a file lacks or has twice; "" for none."""
+def _check_columns(table: Table, names: Sequence[str], subject: str) -> None:
+  """Raises ValueError for the first column that is missing or there twice."""
   for column in table.columns:
     if (count := names.count(str(column))) != 1:
       fault = f"{count} columns" if count else "no column"
       setting = table.settings.get(column)
       suffix = f" (`{setting}`)" if setting else ""
       others = messages.join_names(names) or "none"
-      return f"{fault} {column!r}{suffix}. Its columns: {others}"
-  return ""
+      raise ValueError(
+        f"{subject} {fault} {column!r}{suffix}. Its columns: {others}."
+      )
 
 
 def _find_delimiter(table: Table) -> str:
@@ -212,17 +212,19 @@ def csv_cells(
     raise ValueError(f"{path}:{rows.line_num}: not CSV ({error}).") from None
 
 
-def _parse_json_row(content: str, table: Table) -> Row | BadRowError:
+def _parse_json_row(content: str, table: Table, line: int) -> Row:
+  fault = "not a JSON object"
   try:
     row = json.loads(content)
     if "\\ud" in content.lower():  # Half a character, a surrogate, fails here.
       json.dumps(row, ensure_ascii=False).encode()
   except (ValueError, RecursionError) as error:
-    return BadRowError(f"not JSON ({error}): {messages.shorten(content)}")
+    row, fault = None, f"not JSON ({error})"
   if not isinstance(row, dict):
-    return BadRowError(f"not a JSON object: {messages.shorten(content)}")
-  fault = _find_missing(table, list(row))
-  return BadRowError(fault) if fault else row
+    content = messages.shorten(content)
+    raise ValueError(f"{table.path}:{line}: {fault}: {content}.")
+  _check_columns(table, list(row), f"{table.path}:{line}:")
+  return row
 
 
 def check_parquet_installed() -> None:
@@ -240,8 +242,7 @@ def _read_parquet(table: Table) -> Iterator[dict[str, Any]]:
     with errors.reading(table.path):
       file = parquet.ParquetFile(opened)
     names = file.schema_arrow.names
-    if fault := _find_missing(table, names):
-      raise ValueError(f"{table.path} has {fault}.")
+    _check_columns(table, names, f"{table.path} has")
     columns = {*table.columns, *(n for n in table.optional if n in names)}
     try:
       metadata = file.schema_arrow.metadata[b"huggingface"]

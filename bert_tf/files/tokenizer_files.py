@@ -1,7 +1,7 @@
 """Files of a tokenizer: vocab.txt and the files that Hugging Face writes.
 
 These can ask for a tokenizer that this package does not implement. The ids of a
-text would then differ from those in training, which `read_settings` notes.
+text would then differ from those in training, which is warned of.
 """
 
 import dataclasses
@@ -50,13 +50,11 @@ _CLASSES = (
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenizerSettings:
-  """Settings of a tokenizer in Hugging Face's files."""
+class Case:
+  """The two settings of letter case; None for one that is not known."""
 
-  # None if no file says it. True if tokenizer_config.json does not say it.
   do_lower_case: bool | None = None
-  strip_accents: bool | None = None  # None: the same as do_lower_case.
-  notes: tuple[str, ...] = ()  # For the user; () for BERT's tokenizer.
+  strip_accents: bool | None = None  # If None, the same as do_lower_case.
 
 
 _Part = dict[str, Any] | None
@@ -88,10 +86,16 @@ def find_vocab(folder: str) -> str | None:
   path = os.path.join(folder, VOCAB_FILE)
   if paths.exists(path):
     return path
+  has_pieces = _find_tokenizer(folder).word_pieces
+  return os.path.join(folder, TOKENIZER) if has_pieces else None
+
+
+def _find_tokenizer(folder: str) -> _Tokenizer:
   path = os.path.join(folder, TOKENIZER)
   if not paths.exists(path):
-    return None
-  return path if json_files.read(path, _Tokenizer).word_pieces else None
+    return _Tokenizer()
+  tokenizer: _Tokenizer = json_files.read(path, _Tokenizer)
+  return tokenizer
 
 
 def is_tokenizer_json(vocab_file: str) -> bool:
@@ -122,52 +126,38 @@ def read_vocab(vocab_file: str) -> bytes:
   return "".join(f"{line}\n" for line in lines).encode(errors="replace")
 
 
-@functools.cache  # Several parts of a command load the same tokenizer.
-def warn_of_differing(vocab_file: str) -> None:
-  """Warns once if the files next to a vocabulary ask for another tokenizer."""
-  folder = os.path.dirname(vocab_file)
-  for note in read_settings(folder).notes:
-    logging.warning("%s: %s", folder or ".", note)
+def read_case(folder: str) -> Case:
+  """Returns the letter case of the tokenizer whose files are in a folder.
 
-
-def read_settings(folder: str) -> TokenizerSettings:
-  """Returns the settings of the tokenizer whose files are in a folder.
+  Without a word about it, tokenizer_config.json means lower case.
 
   Raises:
     ValueError: if a file is damaged.
   """
   config = json_files.find_object(folder, TOKENIZER_CONFIG)
-  path, tokenizer = os.path.join(folder, TOKENIZER), _Tokenizer()
-  if paths.exists(path):
-    tokenizer = json_files.read(path, _Tokenizer)
-  normalizer = tokenizer.normalizer or {}
+  normalizer = _find_tokenizer(folder).normalizer or {}
   lower, accents = normalizer.get("lowercase"), normalizer.get("strip_accents")
   if config is not None:
     lower = config.get("do_lower_case", True if lower is None else lower)
     accents = config.get("strip_accents", accents)
-  notes: tuple[str, ...] = ()
-  if differing := _find_differing(folder, config or {}, tokenizer):
-    notes = (
-      "texts get other ids than in training, because parts of this tokenizer "
-      f"are not implemented: {', '.join(differing)}",
-    )
   where = f"the tokenizer in {folder}"
-  return TokenizerSettings(
+  return Case(
     json_files.check(lower, bool | None, f"do_lower_case of {where}"),
     json_files.check(accents, bool | None, f"strip_accents of {where}"),
-    notes,
   )
 
 
-def _find_differing(
-  folder: str, config: dict[str, Any], tokenizer: _Tokenizer
-) -> list[str]:
-  """Names what this package's tokenizer lacks; [] for BERT's."""
+@functools.cache  # Several parts of a command load the same tokenizer.
+def warn_of_differing(vocab_file: str) -> None:
+  """Warns once if the files next to a vocabulary ask for another tokenizer."""
+  folder = os.path.dirname(vocab_file)
+  config = json_files.find_object(folder, TOKENIZER_CONFIG) or {}
+  special = json_files.find_object(folder, SPECIAL_MAP) or {}
+  tokenizer = _find_tokenizer(folder)
 
   def content(token: Any) -> Any:  # Some files store tokens as objects.
     return token.get("content") if isinstance(token, dict) else token
 
-  special = json_files.find_object(folder, SPECIAL_MAP) or {}
   given = [*special.items(), *config.items()]
   for name in ("model", "normalizer", "pre_tokenizer"):
     part = getattr(tokenizer, name)
@@ -194,9 +184,10 @@ def _find_differing(
   if others := others.difference(SPECIAL_TOKENS.values()):
     names = messages.join_names(sorted(others), 3)
     differing.append(f"added tokens {names}")
-  path = os.path.join(folder, VOCAB_FILE)
-  if tokenizer.word_pieces and paths.exists(path):
-    other = read_vocab(os.path.join(folder, TOKENIZER))
-    if paths.read_bytes(path).split() != other.split():
-      differing.append(f"other tokens in {TOKENIZER} than in {VOCAB_FILE}")
-  return differing
+  if differing:
+    logging.warning(
+      "%s: texts get other ids than in training, because parts of this "
+      "tokenizer are not implemented: %s",
+      folder or ".",
+      ", ".join(differing),
+    )

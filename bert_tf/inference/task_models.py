@@ -18,19 +18,20 @@ from bert_tf import settings, task_registry
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import messages
 from bert_tf.inference.config import ModelConfig
-from bert_tf.inference.inputs import (
+from bert_tf.inference.predictor import Predictor
+from bert_tf.inference.rows import (
   as_list,
   check_texts,
   map_rows,
   texts_by_name,
   to_rows,
 )
-from bert_tf.inference.predictor import Predictor
 from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.ner.task import NerTask
 from bert_tf.tasks.rows import Results, Row
+from bert_tf.tasks.setup import Setup
 from bert_tf.tasks.squad.task import SquadTask
 from bert_tf.tasks.swag.task import SwagTask
 from bert_tf.training import evaluation
@@ -234,7 +235,7 @@ class TaskModel:
       "do_eval": "dev" in data,
     }
     config = settings.replace_values(self._defaults(), values)
-    setup = fine_tuning.load(config)
+    setup = Setup.open(config)
     task = self._task.create(setup)
     labelled = {}
     for split, (inputs, labels) in data.items():

@@ -85,7 +85,7 @@ def build_corpus(
   logging.info("Wrote %s.", ", ".join(names))
   is_text = any(s.input_format == text_config.TEXT for s in inputs)
   mean = result["sentences"] / result["documents"]
-  if is_text and config.documents == text_config.BLANK_LINE and mean < 3:
+  if is_text and config.documents == "blank_line" and mean < 3:
     logging.warning(
       "A document has %.1f sentences on average. If blank lines end only "
       "paragraphs, use `documents=file`.",

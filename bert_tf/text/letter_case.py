@@ -1,20 +1,12 @@
 """Decides whether text is lower-cased, from run.json or the vocabulary."""
 
-import dataclasses
 from collections.abc import Collection
 from typing import Any
 
 from absl import logging
 
 from bert_tf import tokenization
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-  """The two case settings; None for a setting that is not known."""
-
-  do_lower_case: bool | None = None
-  strip_accents: bool | None = None  # If None, the same as do_lower_case.
+from bert_tf.files.tokenizer_files import Case as Case
 
 
 def get_case(settings: Any) -> Case:

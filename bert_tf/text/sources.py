@@ -130,9 +130,9 @@ def read_documents(
     texts = map("\n".join, corpus.read_documents([path]))
   elif input_format in (text_config.JSONL, text_config.PARQUET):
     texts = _read_table(path, input_format, config.text_column)
-  elif config.documents == text_config.LINE:
+  elif config.documents == "line":
     texts = filter(str.strip, text_lines.read_lines(path))
-  elif config.documents == text_config.BLANK_LINE:
+  elif config.documents == "blank_line":
     texts = _read_paragraphs(path)
   else:
     texts = _read_book(path)
@@ -178,8 +178,6 @@ def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
   table = tables.Table(path, input_format, (column,), {column: "text_column"})
   for line, row in tables.read_rows(table):
     try:
-      if isinstance(row, tables.BadRowError):
-        raise row
       yield tables.get_text(row, column, may_be_empty=True)
     except tables.BadRowError as error:
       raise ValueError(f"{path}:{line}: {error} (`text_column`).") from None

@@ -25,6 +25,7 @@ from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import run as run_lib
 from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.rows import Results, Row
+from bert_tf.tasks.setup import Setup
 from bert_tf.training import progress
 from research import bilstm
 from research.features import config as config_lib
@@ -258,7 +259,7 @@ class FeaturesTask(ner.NerTask):
 
 
 def encode(
-  setup: base.Setup[config_lib.FeaturesConfig],
+  setup: Setup[config_lib.FeaturesConfig],
   task: base.Task,
   split: splits.Split,
   folder: str,
@@ -286,7 +287,7 @@ def encode(
 
 
 def build_model(
-  setup: base.Setup[config_lib.FeaturesConfig], task: base.Task
+  setup: Setup[config_lib.FeaturesConfig], task: base.Task
 ) -> BiLstmModel:
   """Returns the BiLSTM, of which BERT is no part, with random values."""
   assert task.labels

@@ -223,8 +223,8 @@ def write_hf(tmp_path, case):
 
 def test_tokenizer_json_describes_our_tokenizer(tmp_path):
   folder = write_hf(tmp_path, letter_case.Case(False, None))
-  settings = tokenizer_files.read_settings(str(folder))
-  assert settings == tokenizer_files.TokenizerSettings(False, None, ())
+  settings = tokenizer_files.read_case(str(folder))
+  assert settings == tokenizer_files.Case(False, None)
   vocab = tokenization.load_vocab(str(folder / "vocab.txt"))
   path = folder / "tokenizer.json"
   assert tokenization.load_vocab(str(path)) == vocab

@@ -10,8 +10,9 @@ import tensorflow as tf
 import bert_tf
 from bert_tf.checkpoint import convert, extend_vocab, sentence_transformers
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.export import config as configs
 from bert_tf.export import export
+from bert_tf.export.config import ExportConfig
+from bert_tf.inference.config import ModelConfig
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"
@@ -22,7 +23,7 @@ FILES = {
 TEXTS = ["a single sentence", "", "the church in october", "few of the songs"]
 
 
-def config(kind=configs.ModelConfig, **settings):
+def config(kind=ModelConfig, **settings):
   values = {"init_checkpoint": str(MODEL / "bert_model.ckpt"), **FILES}
   return kind(**{**values, "task": "encoder", **settings})
 
@@ -76,7 +77,7 @@ def test_a_text_has_the_pooled_vectors_of_its_tokens(
 def test_an_exported_encoder_knows_its_pooling(tmp_path):
   path = tmp_path / "encoder"
   settings = {"pooling": "max", "normalize": True, "max_seq_length": 16}
-  export.run(config(configs.ExportConfig, export_dir=str(path), **settings))
+  export.run(config(ExportConfig, export_dir=str(path), **settings))
   run = json.loads((path / "run.json").read_text())
   assert settings.items() <= run["settings"].items()
   functions = tf.saved_model.load(str(path)).signatures
@@ -88,7 +89,7 @@ def test_an_exported_encoder_knows_its_pooling(tmp_path):
     compute(**settings)["embedding"],
     atol=1e-6,
   )
-  other = configs.ModelConfig(init_checkpoint=str(path), pooling="cls")
+  other = ModelConfig(init_checkpoint=str(path), pooling="cls")
   assert export.build(other, with_text=False).files.settings.pooling == "cls"
 
 

@@ -12,8 +12,8 @@ import tensorflow as tf
 from bert_tf import modeling, tokenization
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.data import packing
-from bert_tf.export import config as export_config
 from bert_tf.export import export
+from bert_tf.export.config import ExportConfig
 from bert_tf.model import heads
 from bert_tf.tasks import base
 from bert_tf.tasks.classification import glue, layouts
@@ -115,7 +115,7 @@ def exported(tmp_path_factory):
       "max_seq_length": 16,
       **changes.get(name, {}),
     }
-    export.run(export_config.ExportConfig(**settings))
+    export.run(ExportConfig(**settings))
   return folder
 
 
@@ -327,7 +327,7 @@ def test_settings_that_do_not_fit_are_named(exported, tmp_path, changes, names):
   run = exported / "runs" / changes.pop("run", "encoder")
   (tmp_path / "used").mkdir()
   (tmp_path / "used" / "file").write_text("")
-  config = export_config.ExportConfig(
+  config = ExportConfig(
     export_dir=str(tmp_path / changes.pop("folder", "new")),
     init_checkpoint=str(run),
     **{"max_seq_length": 16, **changes},

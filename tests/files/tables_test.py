@@ -39,11 +39,11 @@ def test_the_line_of_a_faulty_row_is_named(tmp_path, line):
     texts(tmp_path / "a.jsonl", ['{"text": "a"}', line])
 
 
-def test_rows_without_a_header_have_the_columns_of_most(tmp_path):
+def test_rows_without_a_header_have_the_columns_of_the_first(tmp_path):
   path = tmp_path / "a.csv"
   path.write_text("long, but good,pos\nbad,neg\ngood,pos\n")
   table = tables.Table(str(path), "csv", [0, 1])
-  with pytest.raises(ValueError, match="a.csv:1: 3 columns instead of 2"):
+  with pytest.raises(ValueError, match="a.csv:2: 2 columns instead of 3"):
     tables.read(table, lambda _, row: row)
   path.write_text("")
   assert tables.read(table, lambda _, row: row) == []

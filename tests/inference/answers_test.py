@@ -11,8 +11,8 @@ import pytest
 import bert_tf
 from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
-from bert_tf.export import config as export_config
 from bert_tf.export import export
+from bert_tf.export.config import ExportConfig
 from bert_tf.model import heads, losses
 from bert_tf.tasks import base
 from bert_tf.tasks.ner import words
@@ -134,9 +134,7 @@ def test_answers_are_those_of_the_commands_files(tmp_path, run_script, name):
   assert rows
   exported = tmp_path / "exported" / "1"
   export.run(
-    export_config.ExportConfig(
-      init_checkpoint=str(tmp_path / name), export_dir=str(exported)
-    )
+    ExportConfig(init_checkpoint=str(tmp_path / name), export_dir=str(exported))
   )
   for folder in (tmp_path / name, exported):
     answers = bert_tf.load(folder).predict(rows)
@@ -247,9 +245,7 @@ def test_a_saved_model_without_vocabulary_takes_no_texts(tmp_path):
   folder = tiny_models.write_classifier(tmp_path / "run")
   exported = tmp_path / "exported"
   export.run(
-    export_config.ExportConfig(
-      init_checkpoint=str(folder), export_dir=str(exported)
-    )
+    ExportConfig(init_checkpoint=str(folder), export_dir=str(exported))
   )
   shutil.copytree(exported, tmp_path / "copy")
   (tmp_path / "copy" / "vocab.txt").unlink()

@@ -11,8 +11,9 @@ import tensorflow as tf
 import bert_tf
 from bert_tf import modeling, tokenization
 from bert_tf.checkpoint import checkpoint_names, checkpoints
-from bert_tf.export import config as configs
 from bert_tf.export import export
+from bert_tf.export.config import ExportConfig
+from bert_tf.inference.config import ModelConfig
 from bert_tf.model import heads
 from tests.support import near_ties, tiny_models
 
@@ -37,7 +38,7 @@ def run_folder(tmp_path_factory):
 def saved_model(run_folder):
   path = run_folder / "models" / "3"
   export.run(
-    configs.ExportConfig(
+    ExportConfig(
       export_dir=str(path), init_checkpoint=str(run_folder / "model.ckpt-1")
     )
   )
@@ -132,7 +133,7 @@ def test_invalid_rows_are_named(saved_model_predictor, rows, words):
 
 def test_a_saved_model_has_its_settings_and_the_users(saved_model):
   def predict(text, **changes):
-    config = configs.ModelConfig(init_checkpoint=str(saved_model), **changes)
+    config = ModelConfig(init_checkpoint=str(saved_model), **changes)
     return bert_tf.Predictor(config).predict(text)
 
   text = "the of " * 8 + "and"
@@ -169,7 +170,7 @@ def test_a_saved_model_whose_weights_are_not_finite_is_refused(
   tensors[name] = np.full_like(tensors[name], np.inf)
   checkpoints.write(str(run / "model.ckpt-1"), tensors)
   path = str(tmp_path / "model")
-  config = configs.ExportConfig(export_dir=path, init_checkpoint=str(run))
+  config = ExportConfig(export_dir=path, init_checkpoint=str(run))
   with monkeypatch.context() as patch:
     patch.setattr(checkpoints, "check_finite", lambda path, tensors: None)
     export.run(config)

@@ -182,7 +182,7 @@ def test_a_setting_of_the_text_that_differs_is_named(tmp_path, trained):
   for change in ({"documents": "line"}, {"text_column": "body"}):
     reading = text_config.TextConfig(**change)
     [(name, value)] = change.items()
-    with pytest.raises(ValueError, match=f"`{name}` is {value}"):
+    with pytest.raises(ValueError, match=f'`{name}` is "{value}"'):
       stages.run(make_config(tmp_path, reading=reading))
   edited = make_config(tmp_path)
   (tmp_path / "text.txt").write_text(text().swapcase())  # Of equal size.

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from bert_tf.server import batching, limits
-from bert_tf.server import config as server_config
+from bert_tf.server.config import ServerConfig
 from bert_tf.tasks import base
 
 
@@ -52,7 +52,7 @@ def run(
   """Runs a coroutine function of a batcher and returns its result."""
 
   async def main():
-    settings = server_config.ServerConfig(
+    settings = ServerConfig(
       max_wait_ms=max_wait_ms, num_batch_threads=num_batch_threads, **config
     )
     batcher = batching.Batcher(settings, on_batch)

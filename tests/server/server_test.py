@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf.export import config as configs
 from bert_tf.export import export
+from bert_tf.export.config import ExportConfig
 from bert_tf.server import connections
 from tests.support import checkout, near_ties, serving_client, tiny_models
 from tests.support.fake_model import PREDICT, Constant, FakeModel
@@ -378,7 +378,7 @@ def test_attention_is_that_of_a_head_or_the_mean(real_server, predictor):
 def test_the_script_serves_models_until_sigterm(run_folder, tmp_path):
   path = tmp_path / "models" / "12"
   export.run(
-    configs.ExportConfig(
+    ExportConfig(
       export_dir=str(path),
       init_checkpoint=str(run_folder / "model.ckpt-1"),
     )

@@ -4,7 +4,6 @@ import pytest
 
 from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
-from bert_tf.data import input_pipeline
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
@@ -22,15 +21,14 @@ def tokenizer():
   return tokenization.FullTokenizer(str(tiny_models.TINY / "vocab.txt"))
 
 
-def summarize(tokenizer, rows, **records):
+def summarize(tokenizer, rows, num_cut):
   """Returns the log line of rows."""
   counts = unknown_pieces.PieceCounts(tokenizer, "a.csv")
   ids = tokenizer.convert_tokens_to_ids(["[CLS]", "the", "[UNK]", "of", "in"])
   counts.add_ids([*ids, 0])
   task = setups.Texts(tokenizer=tokenizer, settings=None, labels=SPEC)
-  files = input_pipeline.RecordFiles(("a",), 1, **records)
   split = splits.Split("train", rows, "a.csv")
-  return splits.summarize(task, split, files, counts)
+  return splits.summarize(task, split, 1, num_cut, counts)
 
 
 def texts(*pairs):
@@ -43,15 +41,6 @@ def test_a_line_has_examples_labels_cuts_and_repetitions(tokenizer):
   assert line.startswith("a.csv: 4 train examples; ")
   for part in ("x 3, y 1", "1 (25%) too long", "25.0% [UNK]", "1 repeated"):
     assert part in line
-  assert "earlier" not in line
-
-
-def test_a_line_for_reused_records_has_the_known_counts(tokenizer):
-  rows = [*texts(("a", "x")), {"label": "y"}, {"label": "y"}]
-  line = summarize(tokenizer, rows, is_reused=True)
-  assert "not known" in line and "earlier" in line
-  # Examples without inputs cannot be compared.
-  assert "repeated" not in line
 
 
 TEXTS = [
@@ -94,11 +83,9 @@ def test_examples_that_are_too_long_are_counted(
   tokenizer, tmp_path, config, settings, rows, num_cut
 ):
   task = setups.make(config, tokenizer, 5, **settings)
-  for is_reused in (False, True):
-    with runs.logged() as log:
-      setups.encode(task, rows, tmp_path)
-    assert f"; {num_cut} (" in log() and "%) too long" in log()
-    assert ("records of an earlier run" in log()) == is_reused
+  with runs.logged() as log:
+    setups.encode(task, rows, tmp_path)
+  assert f"; {num_cut} (" in log() and "%) too long" in log()
 
 
 def test_each_split_of_a_run_has_one_line(base, tmp_path):

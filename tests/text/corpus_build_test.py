@@ -170,19 +170,6 @@ def test_a_faulty_input_leaves_the_old_corpus(text, tmp_path):
   assert old.read_text() == "old\n"
 
 
-@pytest.mark.parametrize(
-  ("name", "outputs", "message"),
-  [
-    ("in/text.txt", {}, "in/text.txt .*input"),
-    ("a.txt", {"eval_fraction": 1.5}, "eval_fraction 1.5 "),
-  ],
-)
-def test_impossible_outputs_are_refused(name, outputs, message, text, tmp_path):
-  with pytest.raises(ValueError, match=message):
-    create(text, tmp_path / name, outputs)
-  assert contents(tmp_path).keys() == {"in/text.txt"}
-
-
 def test_another_format_than_lines_is_refused_with_advice(tmp_path):
   path = write_rows(tmp_path / "a.jsonl", ["A boat.", "It was."])
   with pytest.raises(ValueError, match="a.jsonl .* jsonl; .* build-corpus"):

@@ -31,7 +31,8 @@ def test_more_than_five_and_five_percent_are_warned_of(
   tmp_path, caplog, num_pieces, num_unknown, is_warned
 ):
   counts = make_counts(tmp_path, WORDS)
-  counts.add(num_pieces, num_unknown)
+  known = 5  # hotel
+  counts.add_ids([1] * num_unknown + [known] * (num_pieces - num_unknown))
   assert ("texts.txt" in caplog.text) is is_warned
 
 

@@ -320,8 +320,7 @@ function scoresOf({scores = {}}) {
   const found = Object.entries(scores).filter(([name]) =>
     !/^(eval_)?loss$/.test(name));
   return found.slice(0, 6).map(([name, value]) => [
-    name.replace(/^eval_/, "").replace(/_/g, " ").replace(/\bf1\b/, "F1")
-      .replace("near chance", "near chance of"),
+    name.replace(/^eval_/, "").replace(/_/g, " ").replace(/\bf1\b/, "F1"),
     String(Number(value.toPrecision(3)))]);
 }
 

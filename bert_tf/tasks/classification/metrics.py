@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from sklearn import metrics as sklearn_metrics
+from sklearn.metrics import f1_score, matthews_corrcoef
 
 from bert_tf.checkpoint.run_info import LabelSpec
 from bert_tf.tasks import base
@@ -16,9 +16,7 @@ from bert_tf.tasks.rows import Answer
 def _f1(labels: np.ndarray, predicted: np.ndarray, average: str) -> float:
   # scikit-learn takes a single label of a multi-label task for two classes.
   average = "binary" if labels.shape[1:] == (1,) else average
-  return sklearn_metrics.f1_score(
-    labels, predicted, average=average, zero_division=0
-  )
+  return f1_score(labels, predicted, average=average, zero_division=0)
 
 
 # Metrics by name. Each takes true and predicted labels in the form that
@@ -27,7 +25,7 @@ METRICS = {
   "f1": functools.partial(_f1, average="binary"),
   "macro_f1": functools.partial(_f1, average="macro"),
   "micro_f1": functools.partial(_f1, average="micro"),
-  "matthews_correlation": sklearn_metrics.matthews_corrcoef,
+  "matthews_correlation": matthews_corrcoef,
   "pearson": lambda a, b: stats.pearsonr(a, b).statistic,
   "spearman": lambda a, b: stats.spearmanr(a, b).statistic,
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from absl import logging
-from sklearn import metrics as sklearn_metrics
+from sklearn.metrics import classification_report
 
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
@@ -25,6 +25,7 @@ from bert_tf.tasks.classification.config import (
 )
 from bert_tf.tasks.classification.layouts import FileLayout
 from bert_tf.tasks.rows import Answer, Results, Row
+from bert_tf.tasks.setup import Setup
 from bert_tf.training import results
 
 Rows = Sequence[Row]
@@ -85,7 +86,6 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   fields = ("text", "text_b")
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
   loss_mask = "is_real_example"
-  reuses_records = True
 
   layout: FileLayout | None = None
   parts: dict[str, Rows] = dataclasses.field(
@@ -93,7 +93,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   )
 
   @classmethod
-  def create(cls, setup: base.Setup[Any]) -> "ClassificationTask":
+  def create(cls, setup: Setup[Any]) -> "ClassificationTask":
     """Returns the task of a run, with labels if they are known before."""
     layout = file_layout(setup.config, setup.folder.labels)
     labels = setup.saved_labels(layout.labels)
@@ -155,7 +155,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     config = self.config
     if config.data_file:
       if not self.parts:
-        self.parts.update(read_parts(config, self._layout, self.labels))
+        self.parts.update(split_data_file(config, self._layout, self.labels))
       return self.parts[split]
     if config.processor:
       processor = processors.load_processor(config.processor)
@@ -275,23 +275,26 @@ class ClassificationTask(base.Task[ClassificationSettings]):
       if each is not None
     }
 
-  def near_chance(self, rows: Rows, accuracy: float) -> float | None:
-    """Returns the most frequent label's fraction, if it explains accuracy.
-
-    It explains accuracies up to two standard errors above it.
-    """
-    if self._spec.problem_type != run_info.CLASSIFICATION:
-      return None
-    counts = collections.Counter(row["label"] for row in rows)
-    chance = max(counts.values()) / len(rows)
-    limit = chance + 2 * np.sqrt(chance * (1 - chance) / len(rows))
-    return chance if accuracy <= limit <= 1 else None
-
   def write_evaluation(
     self, output_dir: str, rows: Rows, answers: Sequence[Answer]
   ) -> None:
-    """Writes eval_predictions.jsonl and logs the scores of each label."""
+    """Writes eval_predictions.jsonl and logs the scores of each label.
+
+    Warns if the accuracy is at most two standard errors above that of the most
+    frequent label.
+    """
     objects = self._describe(rows, answers)
+    if self._spec.problem_type == run_info.CLASSIFICATION:
+      counts = collections.Counter(row["label"] for row in rows)
+      chance = max(counts.values()) / len(rows)
+      limit = chance + 2 * np.sqrt(chance * (1 - chance) / len(rows))
+      labels, predicted = self._compare(rows, answers)
+      accuracy = np.mean(labels == predicted)
+      if accuracy <= limit <= 1:
+        logging.warning(
+          f"eval_accuracy {accuracy:.3g} is close to chance: the most frequent "
+          f"label alone would give {chance:.3g}."
+        )
     path = os.path.join(output_dir, "eval_predictions.jsonl")
     results.write_lines(path, map(json_files.encode, objects))
 
@@ -337,7 +340,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
       objects.append({n: v for n, v in value.items() if v not in (None, {})})
     names = self._spec.labels
     if 2 <= len(names) <= 100 and all("true_label" in x for x in objects):
-      report = sklearn_metrics.classification_report(
+      report = classification_report(
         *self._compare(rows, answers),
         labels=np.arange(len(names)),
         target_names=names,
@@ -349,7 +352,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     return objects
 
 
-def read_parts(
+def split_data_file(
   config: ClassificationConfig, layout: FileLayout, labels: LabelSpec | None
 ) -> dict[str, Rows]:
   """Returns the rows of train and dev in data_file."""

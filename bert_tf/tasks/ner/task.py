@@ -49,7 +49,6 @@ class NerTask(base.Task[NerSettings]):
   )
   loss_name = "token_loss"
   loss_mask = "label_mask"
-  reuses_records = True
 
   splits_punctuation: bool = False
 

@@ -39,7 +39,6 @@ class SquadTask(base.Task[SquadSettings]):
   predicted_split = "dev"
   has_loss = False  # Evaluations score the texts of answers.
   unread_features = ("unique_ids", "is_impossible")
-  reuses_records = True
 
   @property
   def width(self) -> int | None:

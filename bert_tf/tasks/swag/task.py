@@ -27,7 +27,6 @@ class SwagTask(base.Task[TaskSettings]):
   fields = ("context", "choices")
   num_required = 2
   loss_mask = "is_real_example"
-  reuses_records = True
 
   @property
   def files(self) -> Mapping[str, base.SplitFile]:

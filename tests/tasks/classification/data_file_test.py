@@ -115,22 +115,3 @@ def test_a_mistake_names_the_setting(base, tmp_path, mistake):
     config = make(base, tmp_path / "out")
     fine_tuning.run(dataclasses.replace(config, **changes))
   assert expected in str(error.value)
-
-
-def test_pairs_need_a_model_with_two_segments(base, tmp_path):
-  values = {**own_classification.CONFIG, "type_vocab_size": 1}
-  (tmp_path / "one.json").write_text(json.dumps(values))
-  config = make(
-    base, tmp_path / "out", bert_config_file=str(tmp_path / "one.json")
-  )
-  assert fine_tuning.run(config)
-  rows = [f"a {i};b;{'xy'[i % 2]}" for i in range(40)]
-  (tmp_path / "pairs.csv").write_text("\n".join(["text;b;label", *rows]))
-  pairs = dataclasses.replace(
-    config,
-    data_file=str(tmp_path / "pairs.csv"),
-    text_b_column="b",
-    train=dataclasses.replace(config.train, output_dir=str(tmp_path / "two")),
-  )
-  with pytest.raises(ValueError, match="segment_ids .*type_vocab_size 1"):
-    fine_tuning.run(pairs)

@@ -8,8 +8,11 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
-from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import glue, layouts
+from bert_tf.tasks.classification.config import (
+  FILE_FORMATS,
+  ClassificationConfig,
+)
 from tests.support import setups
 
 RECORDED = ("CoLA", "MRPC", "MNLI", "XNLI")
@@ -72,7 +75,7 @@ def test_features_are_the_originals(
 ):
   layout = glue.get_task(name)
   task = setups.make(
-    classification_config.ClassificationConfig,
+    ClassificationConfig,
     tokenizer,
     max_seq_length,
     task_name=name,
@@ -254,7 +257,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("name", "content", "expected"), FAULTS)
 def test_an_error_names_file_line_and_value(tmp_path, name, content, expected):
-  is_own = name in classification_config.FILE_FORMATS
+  is_own = name in FILE_FORMATS
   task = own(name) if is_own else glue.get_task(name)
   path = tmp_path / task.splits["train"].file
   path.write_bytes(content.encode(errors="surrogateescape"))

@@ -8,10 +8,10 @@ import pytest
 
 import bert_tf
 from bert_tf.checkpoint import checkpoints
-from bert_tf.export import config as export_config
 from bert_tf.export import export
+from bert_tf.export.config import ExportConfig
 from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification.config import LONG_TEXT_MODES
 from bert_tf.tasks.classification.task import cut_windows
 from tests.support import own_classification, runs
 
@@ -20,7 +20,7 @@ WORDS = "of and the in a to is was for on".split()
 ROOM = 6
 
 
-@pytest.mark.parametrize("long_text", classification_config.LONG_TEXT_MODES)
+@pytest.mark.parametrize("long_text", LONG_TEXT_MODES)
 @pytest.mark.parametrize("length", [0, 1, 509, 510])
 def test_a_text_that_fits_is_unchanged(long_text, length):
   ids = list(range(length))
@@ -149,9 +149,7 @@ def test_python_reads_long_texts_as_the_run_and_an_export_warns(
   expected = np.loadtxt(model / "test_results.tsv")
   with caplog.at_level("WARNING"):
     export.run(
-      export_config.ExportConfig(
-        export_dir=str(exported), init_checkpoint=str(model)
-      )
+      ExportConfig(export_dir=str(exported), init_checkpoint=str(model))
     )
   assert "long_text=windows" in caplog.text
   rows = [" ".join(words) for words in texts]

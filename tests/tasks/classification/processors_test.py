@@ -11,9 +11,9 @@ import pytest
 
 import bert_tf
 from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import processors
-from bert_tf.training import config as training_config
+from bert_tf.tasks.classification.config import ClassificationConfig
+from bert_tf.training.config import FineTuningTrainConfig
 from tests.support import runs
 
 VOCAB = pathlib.Path(__file__).resolve().parents[2] / "golden/tiny/vocab.txt"
@@ -75,7 +75,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def make(output_dir, **changes):
-  return classification_config.ClassificationConfig(
+  return ClassificationConfig(
     **{
       "data_dir": ".",
       "bert_config_file": "config.json",
@@ -85,7 +85,7 @@ def make(output_dir, **changes):
       "do_eval": True,
       "do_predict": True,
       "num_train_epochs": 2,
-      "train": training_config.FineTuningTrainConfig(
+      "train": FineTuningTrainConfig(
         output_dir=output_dir, train_batch_size=4, use_xla=False
       ),
       **changes,

@@ -11,8 +11,8 @@ from bert_tf import modeling, tokenization
 from bert_tf.checkpoint import checkpoints
 from bert_tf.model import heads
 from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.classification.config import ClassificationConfig
+from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.training import estimator
 from tests.support import own_classification, runs, setups
 
@@ -32,102 +32,24 @@ def tokenizer():
   return tokenization.FullTokenizer(str(GOLDEN / "tiny" / "vocab.txt"))
 
 
-def make_task(
-  tokenizer, labels=LABELS, max_seq_length=LENGTH, long_text="truncate"
-):
+def make_task(tokenizer):
   return setups.make(
-    classification_config.ClassificationConfig,
+    ClassificationConfig,
     tokenizer,
-    max_seq_length,
-    labels,
+    LENGTH,
+    LABELS,
     task_name="tsv",
     data_dir="",
-    long_text=long_text,
   )
 
 
-def encode(folder, tokenizer, data=DATA, **changes):
-  task = make_task(tokenizer, **changes)
-  return setups.encode(task, data, folder, "train")
-
-
-def write(folder, *arguments, **changes):
-  """Returns the path of the records."""
-  encode(folder, *arguments, **changes)
-  return folder / "train.tf_record"
-
-
-class CountingTokenizer(tokenization.FullTokenizer):
-  """Counts the texts that it tokenizes."""
-
-  num_texts = 0
-
-  def tokenize_to_ids(self, text):
-    self.num_texts += 1
-    return super().tokenize_to_ids(text)
-
-
-@pytest.fixture
-def counting():
-  return CountingTokenizer(str(GOLDEN / "tiny" / "vocab.txt"))
-
-
-def test_the_same_examples_are_tokenized_once(tmp_path, counting):
-  path = write(tmp_path, counting)
-  content = path.read_bytes()
-  assert counting.num_texts >= len(DATA)
-  counting.num_texts = 0
-  with runs.logged() as log:
-    write(tmp_path, counting)
-  assert counting.num_texts <= 1  # The first row tells the features.
-  assert "train.tf_record, made from these examples and settings" in log()
-  assert f"{len(DATA)} records" in log() and "0 (0%) too long" in log()
-  assert path.read_bytes() == content
+def encode(folder, tokenizer):
+  return setups.encode(make_task(tokenizer), DATA, folder, "train")
 
 
 CASED = tokenization.FullTokenizer(
   str(GOLDEN / "tiny" / "vocab.txt"), do_lower_case=False
 )
-OTHER_RECORDS = {
-  "a text": {"data": [{**DATA[0], "text": "the"}, *DATA[1:]]},
-  "a label": {"data": [{**DATA[0], "label": "bad"}, *DATA[1:]]},
-  "a second text": {"data": [{**DATA[0], "text_b": "of"}, *DATA[1:]]},
-  "fewer examples": {"data": DATA[:-1]},
-  "another length": {"max_seq_length": 31},
-  "what becomes of long texts": {"max_seq_length": 16, "long_text": "windows"},
-  "the order of the labels": {"labels": ("good", "bad")},
-  "case": {"tokenizer": CASED},
-}
-
-
-@pytest.mark.parametrize("change", OTHER_RECORDS)
-def test_a_setting_that_changes_the_records_rewrites_them(
-  tmp_path, tokenizer, change
-):
-  write(tmp_path, tokenizer)
-  arguments = {"tokenizer": tokenizer, **OTHER_RECORDS[change]}
-  with runs.logged() as log:
-    again = write(tmp_path, **arguments)
-  assert "Reusing" not in log()
-  (tmp_path / "fresh").mkdir()
-  fresh = write(tmp_path / "fresh", **arguments)
-  assert again.read_bytes() == fresh.read_bytes()
-
-
-def test_records_that_are_damaged_or_without_a_digest_are_rewritten(
-  tmp_path, tokenizer
-):
-  path = write(tmp_path, tokenizer)
-  content = path.read_bytes()
-  path.write_bytes(content[:-3])
-  with runs.logged() as log:
-    write(tmp_path, tokenizer)
-  assert "is not a whole TFRecord file" in log()
-  assert path.read_bytes() == content
-  path.write_bytes(b"of another task")
-  (tmp_path / ".train.tf_record.settings.json").unlink()
-  write(tmp_path, tokenizer)
-  assert path.read_bytes() == content
 
 
 def make(folder, output_dir, **changes):
@@ -179,7 +101,7 @@ def test_a_resumed_run_of_cut_batches_is_the_same_to_the_bit(
 def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
   traces = []
 
-  class Traced(classification.ClassificationTask):
+  class Traced(ClassificationTask):
     def compute_losses(self, outputs, features):
       traces.append(features["input_ids"].shape)
       return super().compute_losses(outputs, features)

@@ -13,7 +13,8 @@ from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import atomic
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import glue, metrics
-from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.classification.config import ClassificationSettings
+from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.training import curves
 from tests.support import own_classification, runs
 from tests.support.own_classification import (
@@ -90,7 +91,6 @@ def test_a_run_leaves_these_files(trained):
   records = [f"{name}.tf_record" for name in ("train", "eval", "predict")]
   assert {n for n in names if "tfevents" not in n} == {
     *records,
-    *(f".{name}.settings.json" for name in records),
     *("bert_config.json", "label_map.json", "run.json", "vocab.txt"),
     *("eval_predictions.jsonl", "eval_results.txt", "predictions.jsonl"),
     *("test_results.tsv", "checkpoint", "commands.jsonl", "eval", ".run.lock"),
@@ -104,8 +104,8 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
   output_dir = base / "untrained"
   start = {"init_checkpoint": str(trained / "model.ckpt-0")}
   with pytest.MonkeyPatch.context() as patch:
-    layout = with_own(metrics=("f1",))
-    patch.setattr(classification, "file_layout", lambda *_: layout)
+    layout, module = with_own(metrics=("f1",)), ClassificationTask.__module__
+    patch.setattr(f"{module}.file_layout", lambda *_: layout)
     fine_tuning.run(make(base, output_dir, start, do_eval=True))
   expected = runs.results(output_dir)
   names = "eval_accuracy eval_loss global_step loss f1"
@@ -285,8 +285,8 @@ OWN_SPEC = run_info.LabelSpec("own data", "classification", ("bad", "good"))
 
 
 def make_task(spec=OWN_SPEC, **fields):
-  settings = classification.ClassificationSettings(long_text="truncate")
-  return classification.ClassificationTask(
+  settings = ClassificationSettings(long_text="truncate")
+  return ClassificationTask(
     tokenizer=None, settings=settings, labels=spec, **fields
   )
 
@@ -305,15 +305,23 @@ def to_answers(task, probabilities):
 
 # Two standard errors, 2 * sqrt(p * (1 - p) / 100), lead above 1 for p = 0.98.
 @pytest.mark.parametrize(
-  ("num", "accuracy", "chance"),
-  [(60, 0.3, 0.6), (60, 0.69, 0.6), (60, 0.7, None), (98, 1.0, None)],
+  ("num", "num_hits", "is_near"),
+  [(60, 30, True), (60, 69, True), (60, 70, False), (98, 100, False)],
 )
 def test_an_accuracy_is_near_chance_up_to_two_standard_errors(
-  num, accuracy, chance
+  tmp_path, num, num_hits, is_near
 ):
   labels = ["good"] * num + ["bad"] * (100 - num)
+  other = {"good": "bad", "bad": "good"}
   rows = [{"text": "a", "label": label} for label in labels]
-  assert make_task().near_chance(rows, accuracy) == chance
+  found = [
+    label if i < num_hits else other[label] for i, label in enumerate(labels)
+  ]
+  chances = [[0.0, 1.0] if label == "good" else [1.0, 0.0] for label in found]
+  task = make_task()
+  with runs.logged() as log:
+    task.write_evaluation(str(tmp_path), rows, to_answers(task, chances))
+  assert ("close to chance" in log()) == is_near
 
 
 def test_the_scores_of_each_label_match_a_count_by_hand(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bert_tf import tokenization
-from bert_tf.tasks.ner import config as ner_config
+from bert_tf.tasks.ner.config import NerConfig
 from bert_tf.tasks.ner.task import make_windows
 from tests.support import setups
 
@@ -129,7 +129,7 @@ def test_a_word_without_word_pieces_is_unknown(tokenizer):
 
 def make_task(tokenizer, max_seq_length, labels=LABELS, data_dir=""):
   return setups.make(
-    ner_config.NerConfig,
+    NerConfig,
     tokenizer,
     max_seq_length,
     labels,

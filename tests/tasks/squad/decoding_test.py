@@ -10,9 +10,8 @@ import pytest
 from bert_tf import tokenization
 from bert_tf.tasks.squad import decoding
 from bert_tf.tasks.squad.config import SquadSettings
-from bert_tf.tasks.squad.examples import make_row as make_question
-from bert_tf.tasks.squad.examples import read_squad_examples
-from bert_tf.tasks.squad.windows import make_windows as make_all_windows
+from bert_tf.tasks.squad.examples import make_row, read_squad_examples
+from bert_tf.tasks.squad.windows import make_windows
 
 WORDS = "The steve smith lived in a house near Steve Smith's barn".split()
 PIECES = "[PAD] [UNK] [CLS] [SEP] the steve smith lived in a house near barn"
@@ -26,18 +25,18 @@ def tokenizer(tmp_path_factory):
   return tokenization.FullTokenizer(str(path))
 
 
-def make_row(text):
-  return make_question("q", "near house", text, None)
+def make_question(text):
+  return make_row("q", "near house", text, None)
 
 
-def make_windows(tokenizer, row, max_seq_length=20, doc_stride=5):
+def cut_context(tokenizer, row, max_seq_length=20, doc_stride=5):
   """Returns the context of a row and its windows."""
   config = SquadSettings(
     max_seq_length=max_seq_length,
     doc_stride=doc_stride,
     max_query_length=QUESTION_PIECES,
   )
-  return next(make_all_windows([row], tokenizer, config)).state
+  return next(make_windows([row], tokenizer, config)).state
 
 
 def predict_file(folder, tokenizer, name, version, output_dir, config):
@@ -45,7 +44,7 @@ def predict_file(folder, tokenizer, name, version, output_dir, config):
   questions = read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
-  all_windows = make_all_windows(
+  all_windows = make_windows(
     questions,
     tokenizer,
     SquadSettings(max_seq_length=128, doc_stride=64, max_query_length=24),
@@ -124,8 +123,8 @@ def possible_spans(windows, max_answer_length):
 @pytest.mark.parametrize("is_v2", [False, True])
 def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
   rng = np.random.default_rng(3)
-  row = make_row(" ".join(WORDS))
-  context, windows = make_windows(tokenizer, row, 10, doc_stride=4)
+  row = make_question(" ".join(WORDS))
+  context, windows = cut_context(tokenizer, row, 10, doc_stride=4)
   assert len(windows) > 2
   config = SquadSettings(
     n_best_size=500, max_answer_length=4, version_2_with_negative=is_v2
@@ -162,7 +161,7 @@ def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
 
 
 def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
-  context, windows = make_windows(tokenizer, make_row("the steve smith"))
+  context, windows = cut_context(tokenizer, make_question("the steve smith"))
   logits = np.zeros((1, 20), np.float32)
   predictor = decoding.AnswerDecoder(tokenizer, SquadSettings())
   prediction = predictor.predict(context, windows, logits, logits)
@@ -175,8 +174,8 @@ def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
 
 
 def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
-  row = make_row(" ".join(WORDS))
-  context, windows = make_windows(tokenizer, row, 15, doc_stride=8)
+  row = make_question(" ".join(WORDS))
+  context, windows = cut_context(tokenizer, row, 15, doc_stride=8)
   assert len(windows) == 2
   logits = np.full((2, 15), -5.0, np.float32)
   logits[0, 0], logits[1, 0] = 3.0, 2.0
@@ -190,21 +189,22 @@ def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
     assert (prediction["answer"], prediction["null_odds"]) == (text, 1.0)
 
 
-@pytest.mark.parametrize(
-  "predicted,words,expected",
-  [
-    ("steve smith", "Steve Smith's", "Steve Smith"),
-    ("1895", "(1895-1943).", "1895"),
-    ("smith ' s", "Steve Smith's", "Smith's"),
-    ("naive", "«naïve»", "naïve"),
-    ("tokyo", "nothing of it", "nothing of it"),
-    # Normalization splits a Hangul syllable into letters: nothing aligns.
-    (unicodedata.normalize("NFD", "한"), "한 국", "한 국"),
-    ("", "a b", "a b"),
-    ("a a", "(a a)", "a a"),
-    ("東 京", "in 東京.", "東京"),
-  ],
-)
+# The normalized answer, the words around it, and the original answer.
+ALIGNED = [
+  ("steve smith", "Steve Smith's", "Steve Smith"),
+  ("1895", "(1895-1943).", "1895"),
+  ("smith ' s", "Steve Smith's", "Smith's"),
+  ("naive", "«naïve»", "naïve"),
+  ("tokyo", "nothing of it", "nothing of it"),
+  # Normalization splits a Hangul syllable into letters: nothing aligns.
+  (unicodedata.normalize("NFD", "한"), "한 국", "한 국"),
+  ("", "a b", "a b"),
+  ("a a", "(a a)", "a a"),
+  ("東 京", "in 東京.", "東京"),
+]
+
+
+@pytest.mark.parametrize(("predicted", "words", "expected"), ALIGNED)
 def test_an_answer_is_cut_out_of_the_original_words(predicted, words, expected):
   normalized = " ".join(tokenization.BasicTokenizer().tokenize(words))
   text, start = decoding.original_text(predicted, words.split(), normalized)

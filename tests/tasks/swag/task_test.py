@@ -26,10 +26,10 @@ def make_task(tokenizer, length, **settings):
   return setups.make(SwagConfig, tokenizer, length, **settings)
 
 
-def read(folder, name, text, has_labels=True):
+def read(folder, name, text):
   path = folder / name
   path.write_text(text)
-  return read_rows(str(path), has_labels)
+  return read_rows(str(path), True)
 
 
 def test_the_500_real_rows_of_swag_are_read(unpacked):
@@ -57,15 +57,6 @@ def test_the_500_real_rows_of_swag_are_read(unpacked):
     ],
     "label": 2,
   }
-
-
-def test_a_test_file_of_swag_has_no_labels(tmp_path):
-  header = HEADER.removesuffix(",label")
-  text = f'{header}\n7,v,1,A b. She,A b.,She,gen,w,"x, y",z,v\n'
-  (row,) = read(tmp_path, "test.csv", text, False)
-  assert (row["id"], row["context"]) == ("test-1", "A b.")
-  assert row["choices"] == ["She w", "She x, y", "She z", "She v"]
-  assert "label" not in row
 
 
 @pytest.mark.parametrize(
@@ -193,11 +184,11 @@ def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
 
 def test_predictions_hold_the_chosen_text_and_its_number(tokenizer, tmp_path):
   task = make_task(tokenizer, 16, data_dir=str(tmp_path))
-  text = "sent1,sent2,ending0,ending1\né,q,one,two\n"
+  text = 'sent1,sent2,ending0,ending1\né,q,"one, or","two"\n'
   (tmp_path / "test.csv").write_text(text)
   (row,) = task.read("test")
-  outputs = base.split_outputs(np.float32([[0, 80]]))
-  answers = list(base.answer_rows(task, [row], outputs))
+  assert row["choices"] == ["q one, or", "q two"] and "label" not in row
+  answers = list(base.answer_rows(task, [row], [np.float32([[0, 80]])]))
   assert [answer["choice"] for answer in answers] == [1]
   task.write_predictions(str(tmp_path), [row], answers)
   (line,) = (tmp_path / "predictions.jsonl").read_text().splitlines()
