@@ -119,8 +119,10 @@ class RunFolder:
       self.check_labels(info.labels)
     config_file = os.path.join(self.path, run_info.CONFIG_FILE)
     if config_file != model.config_file and paths.exists(config_file):
-      there = vars(model_config.BertConfig.from_json_file(config_file))
-      if differing := dict(there.items() - vars(model.config).items()):
+      there = model_config.BertConfig.from_json_file(config_file)
+      here = vars(model.config)
+      differing = {n: v for n, v in vars(there).items() if v != here[n]}
+      if differing:
         raise ValueError(
           f"{self.path} holds a run of another config, with {differing}. "
           "Choose another `output_dir`."
