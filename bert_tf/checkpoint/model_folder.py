@@ -189,8 +189,12 @@ class ModelFolder:
         return task
       if self.task:
         raise ValueError(
-          f"{self.weights} has no head for {task}: it lacks {missing[0]}. It "
-          f"has heads for {' and '.join(tasks) or 'no task'}."
+          f"{self.weights} has no head for {task}: it lacks {missing[0]}. "
+          + (
+            f"It has heads for {' and '.join(tasks)}."
+            if tasks
+            else "It is an encoder, whose head has to be trained first."
+          )
         )
     if len(tasks) > 1:
       raise ValueError(

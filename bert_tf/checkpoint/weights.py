@@ -73,6 +73,11 @@ def _list(files: Sequence[str]) -> str:
   found = f"there is {messages.join_names(names, 10) or 'nothing'}"
   if any(path.endswith(_KERAS_SUFFIXES) for path in files):
     return f"{found}. Load it with Keras and call its `save_pretrained`."
+  if "pytorch_model.bin" in names:
+    return (
+      f"{found}. Have transformers write it as model.safetensors: "
+      "AutoModelForPreTraining.from_pretrained(FOLDER).save_pretrained(NEW)"
+    )
   return (
     f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
     "of a run, a SavedModel, or model.safetensors or tf_model.h5 of "

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 import re
 import sys
 import textwrap
@@ -14,7 +15,7 @@ from absl import flags
 
 from bert_tf import settings
 from bert_tf.checkpoint.hub import download
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, messages, paths
 
 # The group of flags without a default in --helpxml and --helpfull. Other flags
 # are grouped by the topics of their settings.
@@ -309,8 +310,19 @@ def check_inputs() -> None:
       continue
     if reads == "model":
       download.resolve_model(path)
-    elif not (paths.is_remote(path) or paths.exists(path)):
-      raise FileNotFoundError(f"--{flag.name}={path}: no such {reads}.")
+    elif not paths.is_remote(path):
+      fault = ""
+      if not paths.exists(path):
+        raise FileNotFoundError(f"--{flag.name}={path}: no such {reads}.")
+      if reads == "folder" and not paths.is_folder(path):
+        fault = f"a file. Give its folder: {os.path.dirname(path) or '.'}"
+      elif reads == "file" and paths.is_folder(path):
+        names = messages.join_names(sorted(paths.list_folder(path)), 5)
+        fault = f"a folder. Give one of its files: {names or 'it has none'}"
+      elif reads == "file" and paths.is_file(path):
+        fault = "" if paths.num_bytes(path) else "empty (0 bytes)"
+      if fault:
+        raise ValueError(f"--{flag.name}={path} is {fault}.")
 
 
 def entry(name: str, text: str) -> str:

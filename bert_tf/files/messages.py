@@ -15,9 +15,16 @@ def join_names(names: Sequence[str], num_shown: int = 20) -> str:
 def did_you_mean(
   word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6
 ) -> str:
-  """Returns a hint at the names that resemble a wrong one; "" if none does."""
-  close = difflib.get_close_matches(word, sorted(names), most, cutoff)
-  return f" Did you mean {', '.join(close)}?" if close else ""
+  """Returns a hint at the names that resemble a wrong one; "" if none does.
+
+  Names that contain all of its parts, such as text_a_column for text_column,
+  resemble it more than those with many of its letters.
+  """
+  parts = set(re.split("[-_]+", word.strip("-")))
+  names = sorted(names)
+  close = [n for n in names if parts <= set(re.split("[-_]+", n))]
+  close = close or difflib.get_close_matches(word, names, most, cutoff)
+  return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def shorten(text: str, size: int = 80) -> str:

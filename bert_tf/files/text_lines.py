@@ -121,5 +121,6 @@ def decode(path: str, content: bytes, first_line: int = 1) -> str:
       raise ValueError(f"{path} is not text, but {form}.") from None
     line = first_line + content.count(b"\n", 0, error.start)
     raise ValueError(
-      f"{path}:{line}: not UTF-8; convert the file to UTF-8."
+      f"{path}:{line}: not UTF-8. If it is Latin-1, convert it: iconv -f "
+      f"LATIN1 -t UTF-8 {path} > utf8_{os.path.basename(path)}"
     ) from None

@@ -60,7 +60,8 @@ def _find_results(
 ) -> dict[str, float | int] | None:
   step = (checkpoints.find_latest(folder) or "").rpartition("-")[2]
   return next(
-    (r for r in evaluations if str(r[checkpoints.GLOBAL_STEP]) == step), None
+    (r for r in evaluations if str(r.get(checkpoints.GLOBAL_STEP)) == step),
+    None,
   )
 
 

@@ -22,6 +22,9 @@ T = TypeVar("T")
 # A training run with at least this many steps has at least as many reports.
 _MIN_REPORTS = 20
 
+# Every report is an event for the curves, but a short run logs few of them.
+_SECONDS_BETWEEN_LINES = 5
+
 
 class Progress:
   """Reports a training every log_every_steps, or more often if it is short."""
@@ -36,6 +39,7 @@ class Progress:
     self._sums: Sums | None = None
     # Step and time at which the current measurement of the speed began.
     self._clock: tuple[int, float] | None = None
+    self._said = -math.inf  # When the last line was logged.
     self._writer = events_writer(config.output_dir)
     self._bar = tqdm.tqdm(
       total=num_train_steps,
@@ -81,7 +85,10 @@ class Progress:
       left = (self._num_train_steps - step) / steps_per_second
       duration = datetime.timedelta(seconds=int(left))
       parts += [f"{speed:.0f} examples/s", f"{duration} left"]
-    self.say(f"step {step}/{self._num_train_steps}: {', '.join(parts)}")
+    now, is_last = time.monotonic(), step >= self._num_train_steps
+    if is_last or now - self._said >= _SECONDS_BETWEEN_LINES:
+      self.say(f"step {step}/{self._num_train_steps}: {', '.join(parts)}")
+      self._said = now
     write_events(self._writer, step, values)
     self._sums = None
     self._clock = (step, time.monotonic())

@@ -54,7 +54,7 @@ READERS = {
       ({"task": None}, "task is null"),
       ({"task": "ner", "settings": ["a"]}, '"a"'),
       ({"task": "ner", "labels": {"labels": ["a"]}}, "labels.task_name"),
-      ({"task": "ner", "training": {"precision": 8}}, "precision is 8"),
+      ({"task": "ner", "training": {"lora_rank": "x"}}, 'lora_rank is "x"'),
       ({"task": "ner", "scores": {"a": "b"}}, '"b"'),
       ({"task": "ner", "settings": {"do_lower_case": "who"}}, '"who"'),
     ],
@@ -89,7 +89,7 @@ READERS = {
     lambda f: evaluation.read_best_results(str(f)),
     [
       ({"metric": "loss", "evaluations": {}}, "evaluations"),
-      ({"metric": "loss", "evaluations": [{"global_step": 1}]}, "loss"),
+      ({"metric": "loss", "evaluations": [{"loss": 1}]}, "no results"),
       ({"evaluations": []}, "metric"),
     ],
   ),

@@ -36,7 +36,8 @@ def write_all(folder: pathlib.Path) -> None:
   _write_swag(folder / "swag", sentence, rng)
   _write_tags(folder / "tags", sentence)
   write_squad(folder, sentence)
-  for name in ("docs/reviews.csv", "docs/examples/tag_words.py"):
+  names = ("reviews.csv", "examples/reviews.csv", "examples/tag_words.py")
+  for name in (f"docs/{name}" for name in names):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(checkout.ROOT / name, folder / name)
   write_model(folder / "minilm")

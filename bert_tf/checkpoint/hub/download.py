@@ -16,7 +16,7 @@ import platformdirs
 from absl import logging
 
 from bert_tf.checkpoint.hub import catalog
-from bert_tf.files import atomic, errors, packages, paths
+from bert_tf.files import atomic, errors, messages, packages, paths
 
 HOME_VARIABLE = "BERT_TF_HOME"
 
@@ -73,10 +73,19 @@ def resolve_model(path: str) -> str:
     return path
   source = catalog.find_source(path)
   if not source or not source.is_model:
+    models = [
+      source.name for source in catalog.list_sources() if source.is_model
+    ]
+    hint = messages.did_you_mean(path, models, cutoff=0.75)
+    if not hint and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path):
+      # Hugging Face's models had no owner before 2024; Google owns BERT's.
+      owner = "google-bert" if path.startswith("bert-") else "OWNER"
+      name = path if "/" in path else f"{owner}/{path}"
+      hint = f" If it is one of Hugging Face, run: bert-tf download hf:{name}"
     raise MissingModelError(
       f"model {path!r} not found: there is neither such a folder nor "
-      f"{path}.index. bert-tf download lists the models that you can get, and "
-      "bert-tf download hf:OWNER/NAME gets one from Hugging Face."
+      f"{path}.index. `bert-tf download` lists the models that have names."
+      f"{hint}"
     )
   if not is_downloaded(source):
     name = source.name

@@ -94,9 +94,7 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
     main=True,
   )
   label_column: str = settings.data(
-    "label",
-    "The column of your own files that holds the label.",
-    main=True,
+    "label", "The column of your own files that holds the label.", main=True
   )
   ensemble_with: tuple[str, ...] = settings.evaluation(
     (),

@@ -32,8 +32,7 @@ Rows = Sequence[Row]
 
 
 def file_layout(
-  config: ClassificationConfig,
-  saved: LabelSpec | None = None,
+  config: ClassificationConfig, saved: LabelSpec | None = None
 ) -> FileLayout:
   """Returns the layout of the files that a config describes.
 

@@ -20,10 +20,7 @@ OUTSIDE = "O"
 
 
 def read_sentences(
-  path: str,
-  word_column: int = 0,
-  tag_column: int = -1,
-  any_tags: bool = False,
+  path: str, word_column: int = 0, tag_column: int = -1, any_tags: bool = False
 ) -> list[Row]:
   """Reads a file, which may be compressed (.gz); converts its tags to IOB2.
 

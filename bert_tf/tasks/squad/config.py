@@ -98,18 +98,13 @@ class SquadConfig(SquadSettings, config.FineTuningConfig):
   )
   eval_batch_size: int = 8
   train_file: str | None = _original(
-    None,
-    "The SQuAD JSON file to train on.",
-    main=True,
+    None, "The SQuAD JSON file to train on.", main=True
   )
   predict_file: str | None = _original(
-    None,
-    "The SQuAD JSON file whose questions to answer.",
-    main=True,
+    None, "The SQuAD JSON file whose questions to answer.", main=True
   )
   verbose_logging: bool = _original(
-    False,
-    "Whether to log every fault in the data.",
+    False, "Whether to log every fault in the data."
   )
   cut_padding: bool = settings.devices(
     False,

@@ -109,10 +109,7 @@ class AnswerDecoder:
     }
 
   def _ranked_spans(
-    self,
-    windows: Sequence[InputFeatures],
-    starts: np.ndarray,
-    ends: np.ndarray,
+    self, windows: Sequence[InputFeatures], starts: np.ndarray, ends: np.ndarray
   ) -> np.ndarray:
     """Returns int [spans, 3]: window, start, end; the best first.
 
@@ -218,9 +215,7 @@ def file_text(text: str | None, version_2_with_negative: bool) -> str:
 
 
 def write_predictions(
-  output_dir: str,
-  answers: Mapping[str, Answer],
-  version_2_with_negative: bool,
+  output_dir: str, answers: Mapping[str, Answer], version_2_with_negative: bool
 ) -> None:
   """Writes predictions.json, nbest_predictions.json and null_odds.json of 2.0.
 

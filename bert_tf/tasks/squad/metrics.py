@@ -39,8 +39,7 @@ class SquadAnswers:
 
 
 def correct_answers(
-  rows: Sequence[Row],
-  version_2_with_negative: bool = False,
+  rows: Sequence[Row], version_2_with_negative: bool = False
 ) -> SquadAnswers | None:
   """Returns the accepted answers; None for a file without answers.
 
