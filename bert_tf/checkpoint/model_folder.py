@@ -427,7 +427,14 @@ def save(
     named = {name: given.pop(name) for name in names & given.keys()}
     numbered = hugging_face_config.numbered_labels(model.num_labels)
     labels = info.labels or run_info.LabelSpec(*spec.label_defaults, numbered)
-    labels = dataclasses.replace(labels, **named).fit(model.num_labels)
+    labels = dataclasses.replace(labels, **named)
+    classifies = labels.problem_type == run_info.CLASSIFICATION
+    if classifies and model.num_labels == 1:
+      labels = dataclasses.replace(labels, problem_type="regression", labels=())
+    if labels.num_outputs != model.num_labels:
+      raise ValueError(
+        f"{len(labels.labels)} labels do not fit {model.num_labels} outputs."
+      )
     info = dataclasses.replace(info, labels=labels)
   files = ModelFolder(
     model.config,

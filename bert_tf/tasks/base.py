@@ -23,6 +23,7 @@ from bert_tf.checkpoint import run_info
 from bert_tf.data import packing
 from bert_tf.files import json_files, messages
 from bert_tf.model import heads, losses
+from bert_tf.model.model_config import BertConfig
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks.config import TaskSettings
 from bert_tf.tasks.rows import Answer, Results, Row, labels_in, with_empty_text
@@ -147,6 +148,11 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
   def model(self) -> type[heads.HeadModel]:
     """The class of the task's model."""
     return task_registry.load(self.spec.model)
+
+  def build_model(self, config: BertConfig) -> keras.Model:
+    """Returns the model, with random values."""
+    num_labels = self.labels.num_outputs if self.labels else 0
+    return heads.build_model(self.model, config, num_labels)
 
   @property
   def max_seq_length(self) -> int:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import keras
 from absl import logging
 
 from bert_tf import task_registry
@@ -19,7 +18,6 @@ from bert_tf.checkpoint import checkpoints
 from bert_tf.checkpoint.run_folder import RunFolder
 from bert_tf.checkpoint.run_info import RunInfo, Training
 from bert_tf.files import messages
-from bert_tf.model import heads
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Results, Row, labels_in
 from bert_tf.tasks.run import Data, Run
@@ -30,17 +28,10 @@ from bert_tf.training.config import FineTuningTrainConfig
 from bert_tf.training.estimator import Estimator
 
 
-def build_model(setup: Setup, task: base.Task) -> keras.Model:
-  """Returns the model of a task, with random values."""
-  num_labels = task.labels.num_outputs if task.labels else 0
-  return heads.build_model(task.model, setup.bert_config, num_labels)
-
-
 def run(
   config: Config,
   task_class: type[base.Task] | None = None,
   encode: Callable[..., Data] = encode,
-  build_model: Callable[..., keras.Model] = build_model,
 ) -> Results | None:
   """Trains, evaluates and predicts as configured; writes the result files.
 
@@ -48,7 +39,6 @@ def run(
     config: the settings of the task's command.
     task_class: the class of the task; None for that of its TaskSpec.
     encode: writes the records of a split, as `splits.encode`.
-    build_model: makes the model, as `build_model`.
 
   Returns:
     The results of the evaluation and of the predictions, if any; None if a
@@ -67,7 +57,7 @@ def run(
   if task.labels:  # Fails early, before the data are read.
     setup.folder.check_labels(task.labels)
   task, splits = read_splits(task, setup.folder.path)
-  return run_on_splits(setup, task, splits, encode, build_model)
+  return run_on_splits(setup, task, splits, encode)
 
 
 def run_on_splits(
@@ -75,7 +65,6 @@ def run_on_splits(
   task: base.Task,
   splits: Mapping[str, Split],
   encode: Callable[..., Data] = encode,
-  build_model: Callable[..., keras.Model] = build_model,
 ) -> Results | None:
   """Trains, evaluates and predicts as `run` does, on rows in memory.
 
@@ -104,7 +93,7 @@ def run_on_splits(
       name: encode(setup, task, split, records_dir)
       for name, split in splits.items()
     }
-    runner = Estimator(lambda: build_model(setup, task), task, train)
+    runner = Estimator(lambda: task.build_model(setup.bert_config), task, train)
     current = Run(task, config, folder, runner, data)
     found = current.execute()
     if config.do_train and found is not None:

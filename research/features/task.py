@@ -257,6 +257,17 @@ class FeaturesTask(ner.NerTask):
       no_pieces = base.model_input([], 0)
       yield base.Inputs([no_pieces], (places, [positions]))
 
+  def build_model(self, config: modeling.BertConfig) -> BiLstmModel:
+    """Returns the BiLSTM, of which BERT is no part, with random values."""
+    assert self.labels
+    layers = self.config.feature_layers
+    return BiLstmModel(
+      num_layers(layers, config),
+      config.hidden_size,
+      self.labels.num_outputs,
+      is_summed=layers.startswith("weighted_sum"),
+    )
+
 
 def encode(
   setup: Setup[config_lib.FeaturesConfig],
@@ -286,20 +297,6 @@ def encode(
   return splits.make_data(setup, split, files, spec(), decode_vectors)
 
 
-def build_model(
-  setup: Setup[config_lib.FeaturesConfig], task: base.Task
-) -> BiLstmModel:
-  """Returns the BiLSTM, of which BERT is no part, with random values."""
-  assert task.labels
-  layers = setup.config.feature_layers
-  return BiLstmModel(
-    num_layers(layers, setup.bert_config),
-    setup.bert_config.hidden_size,
-    task.labels.num_outputs,
-    is_summed=layers.startswith("weighted_sum"),
-  )
-
-
 def run(config: config_lib.FeaturesConfig) -> Results | None:
   """Trains, evaluates and predicts as configured; see fine_tuning.run."""
   if not config.train.init_checkpoint:
@@ -308,4 +305,4 @@ def run(config: config_lib.FeaturesConfig) -> Results | None:
     )
   train = dataclasses.replace(config.train, encoder_only=True)
   config = dataclasses.replace(config, train=train)
-  return fine_tuning.run(config, FeaturesTask, encode, build_model)
+  return fine_tuning.run(config, FeaturesTask, encode)
