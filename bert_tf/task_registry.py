@@ -154,10 +154,7 @@ ENCODER = TaskSpec(
   text_signatures="bert_tf.export.text.encoder_signatures",
 )
 
-# From texts to the inputs of an encoder; needs only a vocabulary.
-PREPROCESSING = TaskSpec(name="preprocessing")
-
-_ALL = (PRETRAINING, CLASSIFICATION, SQUAD, NER, SWAG, ENCODER, PREPROCESSING)
+_ALL = (PRETRAINING, CLASSIFICATION, SQUAD, NER, SWAG, ENCODER)
 TASKS = {task.name: task for task in _ALL}  # By name.
 
 

@@ -10,7 +10,6 @@ those of the discriminator.
 """
 
 import dataclasses
-from typing import ClassVar
 
 import keras
 import tensorflow as tf
@@ -83,15 +82,8 @@ class ElectraModel(heads.HeadModel):
 
 
 @dataclasses.dataclass(frozen=True)
-class ElectraObjective:
+class ElectraObjective(objective.Objective):
   """The masked-LM loss of the generator and that of the discriminator."""
-
-  has_loss: ClassVar[bool] = True
-  first_results: ClassVar[tuple[str, ...]] = ()
-
-  def name_results(self, means: dict[str, float]) -> dict[str, float]:
-    """Returns the results by their names."""
-    return means
 
   def weights(self, features: losses.Features, training: bool) -> dict:
     """Returns the numbers of masked pieces and of all pieces."""

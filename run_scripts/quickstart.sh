@@ -33,14 +33,14 @@ On held-out text:
 $(sed 's/^/  /' "$folder/eval_results.txt")
 
 In $folder, after $((SECONDS - start)) s:
-  README.md      model card: data, settings, results
   curves.png     loss and accuracies by step
   saved_model/1  the model for serving
   model.ckpt-*   checkpoints, vocab.txt, bert_config.json
   data/          sentences, vocabulary and records
 
-Next:
-  - a classifier:  "Try it" in $root/README.md; first . $root/.venv/bin/activate, if it exists
-  - other text:    bert-tf pretrain --text=text.jsonl.gz --train_hours=8 ...
-  - other masks:   $python -m bert_tf fill-mask --model=$folder --text=...
+Next (first . $root/.venv/bin/activate, if it exists):
+  - other masks:   bert-tf fill-mask --model=$folder --text=...
+  - train longer:  the same command of pretrain, with --train_minutes=30
+  - your own text: bert-tf pretrain --text=text.jsonl.gz --train_hours=8 --output_dir=...
+  - a classifier:  "Try it" in $root/README.md, from a model that has read more
 END

@@ -8,7 +8,14 @@ import subprocess
 import sys
 import tempfile
 
+import hypothesis
 import pytest
+
+# Equal examples in every run, few enough for under two seconds.
+hypothesis.settings.register_profile(
+  "tests", max_examples=60, deadline=None, derandomize=True, database=None
+)
+hypothesis.settings.load_profile("tests")
 
 # Many test files import TensorFlow, which reads this once, before `bert_tf`,
 # which would set it.

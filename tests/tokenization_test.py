@@ -5,8 +5,10 @@ import pickle
 import random
 import unicodedata
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies
 
 from bert_tf import tokenization
 
@@ -166,6 +168,34 @@ def test_normalize_never_gets_a_long_run_of_marks(monkeypatch, vocab_file):
   assert tokenizer.tokenize(word) == ["cafe"]
   assert tokenizer.tokenize(word + "\U0001d165\U0001d16d" * 8000) == ["[UNK]"]
   assert max(sizes) < 1000
+
+
+@pytest.fixture(scope="module")
+def letters_tokenizer(tmp_path_factory):
+  """A tokenizer of the letters, as words and as continuations."""
+  path = tmp_path_factory.mktemp("letters") / "vocab.txt"
+  letters = "abcdefghijklmnopqrstuvwxyz"
+  tokens = [*VOCAB, *letters, *(f"##{letter}" for letter in letters)]
+  path.write_text("\n".join(dict.fromkeys(tokens)))
+  return tokenization.FullTokenizer(str(path))
+
+
+@hypothesis.given(
+  text=strategies.text()
+  | strategies.text("playing thecafÉß!,\u0301\u4e00[MASK]\t")
+)
+def test_ids_are_in_the_vocabulary_and_pieces_make_up_the_words(
+  letters_tokenizer, text
+):
+  pieces = letters_tokenizer.tokenize(text)
+  ids = letters_tokenizer.tokenize_to_ids(text)
+  assert all(0 <= index < len(letters_tokenizer.vocab) for index in ids)
+  assert letters_tokenizer.convert_ids_to_tokens(ids) == pieces
+  assert letters_tokenizer.convert_tokens_to_ids(pieces) == ids
+  joined = " ".join(pieces).replace(" ##", "").split()
+  words = letters_tokenizer.basic_tokenizer.tokenize(text)
+  assert len(joined) == len(words)
+  assert all(own in (word, "[UNK]") for own, word in zip(joined, words))
 
 
 def test_words_over_the_limit_are_unknown():

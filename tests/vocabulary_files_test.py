@@ -8,8 +8,7 @@ import pytest
 
 import bert_tf
 from bert_tf import tokenization
-from bert_tf.checkpoint import checkpoints
-from bert_tf.checkpoint.convert import extend_vocab
+from bert_tf.checkpoint import checkpoints, extend_vocab
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as export_config
 from bert_tf.export import export

@@ -1,12 +1,9 @@
 """Names of tensors in checkpoints of this and of other programs."""
 
-import collections
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import keras
 
-from bert_tf import names as names_lib
 from bert_tf.files import messages
 from bert_tf.model.layers import lora, mixed_precision
 
@@ -24,9 +21,6 @@ WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 # Key of the object graph in an object-based checkpoint, such as a SavedModel's.
 # The graph maps the names of variables to keys.
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-
-# Keras numbers unnamed layers across the program: layer_normalization_3.
-_LAYER_NORM = re.compile(r"/layer_norm(alization)?(_\d+)?(?=/)")
 
 _MAX_NAMED = 10  # Names that a message lists.
 
@@ -65,24 +59,6 @@ def from_key(key: str) -> str:
   """A tensor's name for its key in a checkpoint file."""
   name = key.removeprefix(STATE_SCOPE)
   return name if _is_own_state(name) else key
-
-
-def original_names(names: Collection[str]) -> dict[str, str]:
-  """Maps the original's name of each variable to the name in the checkpoint.
-
-  A scope around the whole model, such as `module/bert/...`, is dropped, and
-  layer norms that Keras named are renamed, unless two would have one name.
-  """
-  scope = names_lib.find_scope(names, [WORD_EMBEDDINGS])
-  renamed = {}
-  for name in names:
-    new = name.removeprefix(scope)
-    is_of_bert = new.startswith(("bert/", "cls/"))
-    renamed[name] = _LAYER_NORM.sub("/LayerNorm", new) if is_of_bert else new
-  counts = collections.Counter(renamed.values())
-  return {
-    new if counts[new] == 1 else name: name for name, new in renamed.items()
-  }
 
 
 def check_is_bert(path: str, names: Collection[str]) -> None:

@@ -18,7 +18,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import distribution
 from bert_tf.checkpoint import checkpoint_names, hugging_face, model_garden
-from bert_tf.files import atomic, errors, messages, paths
+from bert_tf.files import atomic, errors, paths
 from bert_tf.model import hugging_face_config
 from bert_tf.model.layers import lora
 
@@ -34,10 +34,6 @@ _DATA = ".data-00000-of-00001"
 
 # A checkpoint that is missing or cannot be read completely.
 DamagedCheckpointError = errors.DamagedFileError
-
-
-class NotFiniteError(DamagedCheckpointError):
-  """A checkpoint whose weights hold NaN or infinite values."""
 
 
 class CheckpointReader:
@@ -97,13 +93,9 @@ class CheckpointReader:
         for attribute in node.attributes
         if attribute.full_name
       }
-    names = checkpoint_names.original_names(keys)
-    renamed = [f"{o} is read as {n}" for n, o in names.items() if n != o]
-    if renamed:
-      logging.info("%s: %s.", self.path, messages.join_names(renamed, 1))
     places = {
-      new: model_garden.Place(keys[name], tuple(shapes[keys[name]]))
-      for new, name in names.items()
+      name: model_garden.Place(key, tuple(shapes[key]))
+      for name, key in keys.items()
     }
     if checkpoint_names.WORD_EMBEDDINGS not in places:
       found, self.labels_words = model_garden.find_places(graph, shapes)
@@ -120,7 +112,7 @@ class CheckpointReader:
     self._read = read
 
   def get(self, name: str) -> np.ndarray:
-    """Returns one tensor; raises as `get_any`, or NotFiniteError."""
+    """Returns one tensor; raises as `get_any` and `check_finite`."""
     value = self.get_any(name)
     check_finite(self.path, {name: value})
     return value
@@ -142,11 +134,11 @@ class CheckpointReader:
 
 
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
-  """Raises NotFiniteError if tensors of the model at `path` are not finite."""
+  """Raises DamagedCheckpointError for tensors with NaN or infinite values."""
   for name, value in tensors.items():
     is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
     if is_float and not np.isfinite(value).all():
-      raise NotFiniteError(
+      raise DamagedCheckpointError(
         f"{path} holds values that are not finite, in {name}: its training had "
         "diverged."
       )
@@ -184,23 +176,15 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
   cannot be written, OSError is raised and an older one remains.
   """
   names = sorted(tensors)
-  write_atomically(
-    path,
-    lambda prefix: tf.raw_ops.SaveV2(
-      prefix=prefix,
-      tensor_names=list(map(checkpoint_names.to_key, names)),
-      shape_and_slices=[""] * len(names),
-      tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
-    ),
-  )
-
-
-def write_atomically(path: str, save: Callable[[str], None]) -> None:
-  """Writes a checkpoint with `save(prefix)`, else as `write`."""
   try:
     with atomic.hidden_folder(path) as folder:
       prefix = os.path.join(folder, os.path.basename(path))
-      save(prefix)
+      tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=list(map(checkpoint_names.to_key, names)),
+        shape_and_slices=[""] * len(names),
+        tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
+      )
       # The index is last: readers ignore a checkpoint without an index.
       for suffix in (_DATA, _INDEX):
         atomic.publish(prefix + suffix, path + suffix)

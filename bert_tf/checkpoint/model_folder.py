@@ -16,12 +16,7 @@ from absl import logging
 
 import bert_tf
 from bert_tf import settings, task_registry, tokenization
-from bert_tf.checkpoint import (
-  checkpoint_names,
-  checkpoints,
-  run_info,
-  weights,
-)
+from bert_tf.checkpoint import checkpoint_names, checkpoints, run_info, weights
 from bert_tf.checkpoint.checkpoints import is_saved_model
 from bert_tf.files import json_files, paths, tokenizer_files
 from bert_tf.model import heads, hugging_face_config
@@ -105,10 +100,8 @@ class ModelFolder:
       has_run = paths.exists(os.path.join(folder, run_info.RUN_FILE))
       if found != path or has_run or is_saved_model(found):
         run_info.check_vocab(folder, vocab_file)
-    config_file = bert_config_file or _find_config(found, folder)
     return cls(
-      _read_config(config_file, found),
-      config_file,
+      *_read_config(bert_config_file, found, folder),
       vocab_file or own_vocab_file,
       folder,
       found,
@@ -162,20 +155,12 @@ class ModelFolder:
     """Whether the weights are a file for ONNX or LiteRT, without variables."""
     return checkpoints.is_runtime_file(self.weights or "")
 
-  @property
-  def _saved_task(self) -> str | None:
-    return self.saved.task if self.saved else None
-
   @functools.cached_property
   def heads(self) -> tuple[heads.Head, ...]:
     """The heads that have variables among the weights."""
-    return heads.find_heads(self.shapes, self._saved_task)
-
-  @functools.cached_property
-  def trained_tasks(self) -> list[str]:
-    """The tasks whose heads are complete, first that of the files."""
-    models = heads.list_model_classes(self._saved_task)
-    return [m.task for m in models if not m.missing_variables(self.shapes)]
+    return heads.find_heads(
+      self.shapes, self.saved.task if self.saved else None
+    )
 
   @functools.cached_property
   def task_name(self) -> str:
@@ -185,14 +170,18 @@ class ModelFolder:
       ValueError: if the model has the heads of several tasks, or not that of
         the user's task.
     """
-    task = self.task or self._saved_task
+    saved_task = self.saved.task if self.saved else None
+    task = self.task or saved_task
     if self.is_runtime_file:
-      if not task or task != self._saved_task:
+      if not task or task != saved_task:
         raise ValueError(
-          f"{self.weights} is for the task {self._saved_task}, which its "
+          f"{self.weights} is for the task {saved_task}, which its "
           f"{run_info.RUN_FILE} names, not for {task}."
         )
       return task
+    # The tasks whose heads are complete, first that of the files.
+    models = heads.list_model_classes(saved_task)
+    tasks = [m.task for m in models if not m.missing_variables(self.shapes)]
     if task:
       spec = task_registry.TASKS.get(task)
       model = task_registry.load(spec.model) if spec else None
@@ -201,15 +190,19 @@ class ModelFolder:
         return task
       if self.task:
         raise ValueError(
-          f"{self.weights} has no head for {task}: it lacks {missing[0]}. It "
-          f"has heads for {' and '.join(self.trained_tasks) or 'no task'}."
+          f"{self.weights} has no head for {task}: it lacks {missing[0]}. "
+          + (
+            f"It has heads for {' and '.join(tasks)}."
+            if tasks
+            else "It is an encoder, whose head has to be trained first."
+          )
         )
-    if len(self.trained_tasks) > 1:
+    if len(tasks) > 1:
       raise ValueError(
-        f"{self.weights} has heads of several tasks: "
-        f"{', '.join(self.trained_tasks)}. Set `task` to one."
+        f"{self.weights} has heads of several tasks: {', '.join(tasks)}. Set "
+        "`task` to one."
       )
-    return self.trained_tasks[0] if self.trained_tasks else "encoder"
+    return tasks[0] if tasks else task_registry.ENCODER.name
 
   @functools.cached_property
   def labels(self) -> run_info.LabelSpec | None:
@@ -221,8 +214,7 @@ class ModelFolder:
     spec = task_registry.TASKS.get(self.task_name)
     if spec and not spec.label_defaults:
       return None
-    labels = self.saved.labels if self.saved else None
-    if not self.saved or not labels:
+    if not self.saved or not (labels := self.saved.labels):
       raise ValueError(
         f"The labels of {self.weights} are unknown, because {self.folder} has "
         f"no {run_info.LABEL_MAP_FILE}. Copy the file of the run there."
@@ -232,9 +224,9 @@ class ModelFolder:
         f"{self.weights} is not a model of `task={self.task_name}`, but of "
         f"{self.saved.task}."
       )
-    if self.is_runtime_file:
-      return labels
-    num_outputs = self.shapes["output_weights"][0]
+    num_outputs = labels.num_outputs
+    if not self.is_runtime_file:
+      num_outputs = self.shapes["output_weights"][0]
     if num_outputs != labels.num_outputs:
       raise ValueError(
         f"{self.weights} has a head of {num_outputs} labels, but its labels "
@@ -297,27 +289,29 @@ class ModelFolder:
     if run is self.saved and letter_case.get_case(given) == self._given_case:
       case = self.case  # It is logged once.
     else:
-      case = letter_case.resolve(given, run and run.settings, self._vocabulary)
+      case = self._resolve_case(given, run)
     if self.vocab_file and case.do_lower_case is None:
       case = dataclasses.replace(case, do_lower_case=True)
-    made: Any = dataclasses.replace(given, **vars(case))
+    config: Any = dataclasses.replace(given, **vars(case))
     if run and run.task == task:
       saved = {**vars(run.training), **vars(run.settings)}
-      made = settings.fill(made, saved, where)
-    made = made.resolved(
+      config = settings.fill(config, saved, where)
+    config = config.resolved(
       self.folder, self.config.max_position_embeddings, labels
     )
-    self.config.check_lengths(made.max_seq_length, self.config_file)
-    return made
+    self.config.check_lengths(config.max_seq_length, self.config_file)
+    return config
 
   @property
   def _given_case(self) -> letter_case.Case:
     names = ("do_lower_case", "strip_accents")
     return letter_case.Case(*map(self.given.get, names))
 
-  @property
-  def _vocabulary(self) -> tuple[str, Mapping[str, int]] | None:
-    return (self.vocab_file, self.vocab) if self.vocab_file else None
+  def _resolve_case(
+    self, given: Any, run: run_info.RunInfo | None
+  ) -> letter_case.Case:
+    vocabulary = (self.vocab_file, self.vocab) if self.vocab_file else None
+    return letter_case.resolve(given, run and run.settings, vocabulary)
 
   def needed_vocab(self) -> str:
     """Returns the path of the vocabulary; raises ValueError without one."""
@@ -346,8 +340,7 @@ class ModelFolder:
   @functools.cached_property
   def case(self) -> letter_case.Case:
     """How to treat upper case and accents: the user's choice or a guess."""
-    saved = self.saved and self.saved.settings
-    return letter_case.resolve(self._given_case, saved, self._vocabulary)
+    return self._resolve_case(self._given_case, self.saved)
 
   @functools.cached_property
   def tokenizer(self) -> tokenization.FullTokenizer | None:
@@ -435,7 +428,14 @@ def save(
     named = {name: given.pop(name) for name in names & given.keys()}
     numbered = hugging_face_config.numbered_labels(model.num_labels)
     labels = info.labels or run_info.LabelSpec(*spec.label_defaults, numbered)
-    labels = dataclasses.replace(labels, **named).fit(model.num_labels)
+    labels = dataclasses.replace(labels, **named)
+    classifies = labels.problem_type == run_info.CLASSIFICATION
+    if classifies and model.num_labels == 1:
+      labels = dataclasses.replace(labels, problem_type="regression", labels=())
+    if labels.num_outputs != model.num_labels:
+      raise ValueError(
+        f"{len(labels.labels)} labels do not fit {model.num_labels} outputs."
+      )
     info = dataclasses.replace(info, labels=labels)
   files = ModelFolder(
     model.config,
@@ -466,44 +466,43 @@ def save(
 
 def _as_settings(task: str, given: Mapping[str, Any]) -> Any:
   """Returns the user's settings as the task's class, None for all others."""
-  kind = task_registry.settings_class(task)
-  names = [field.name for field in dataclasses.fields(kind)]
+  settings_class = task_registry.settings_class(task)
+  names = [field.name for field in dataclasses.fields(settings_class)]
   for name, value in given.items():
     if name not in names:
       raise ValueError(
         f"{name} {value!r} is not a setting of {task}, which has "
         f"{', '.join(names)}. Leave out `{name}`."
       )
-  return kind(**{name: given.get(name) for name in names})
+  return settings_class(**{name: given.get(name) for name in names})
 
 
-def _find_config(path: str | None, folder: str) -> str:
-  """Returns the config in the folder of weights; ValueError without one."""
-  if not path:
+def _read_config(
+  config_file: str | None, path: str | None, folder: str
+) -> tuple[BertConfig, str]:
+  """Reads the user's config, else the one beside the weights, and its path."""
+  if not path and not config_file:
     raise ValueError(
       "There is no model. Set `model` to the folder of one, or set "
       "`bert_config_file` and `vocab_file`."
     )
-  config_file = os.path.join(folder, run_info.CONFIG_FILE)
-  theirs = os.path.join(folder, hugging_face_config.CONFIG)
-  is_theirs = not paths.exists(config_file) and paths.exists(theirs)
-  if is_theirs or hugging_face_config.is_weights(path):
-    config_file = theirs
-  if not paths.exists(config_file):
-    raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
-  return config_file
-
-
-def _read_config(config_file: str, path: str | None) -> BertConfig:
+  is_hugging_face = hugging_face_config.is_weights(path or "")
+  if not config_file:
+    config_file = os.path.join(folder, run_info.CONFIG_FILE)
+    theirs = os.path.join(folder, hugging_face_config.CONFIG)
+    has_theirs = not paths.exists(config_file) and paths.exists(theirs)
+    if has_theirs or is_hugging_face:
+      config_file = theirs
+    if not paths.exists(config_file):
+      raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
   values = json_files.read_object(config_file)
-  is_theirs = bool(path) and hugging_face_config.is_weights(path or "")
-  if not is_theirs and hugging_face_config.is_config(values, config_file):
+  if not is_hugging_face and hugging_face_config.is_config(values, config_file):
     raise ValueError(
       f"{config_file} is Hugging Face's config, whose `gelu` is a different "
       f"function, but {path} does not hold Hugging Face's weights. Give the "
       "model's own bert_config.json."
     )
-  return BertConfig.from_json_object(values, config_file)
+  return BertConfig.from_json_object(values, config_file), config_file
 
 
 def _read_saved(
@@ -524,14 +523,13 @@ def _read_saved(
       return dataclasses.replace(run, scores={})
     return run
   labels = run_info.read_labels(folder)
-  is_of_words = bool(reader and reader.labels_words)
-  if is_of_words and reader and not labels:
+  if not labels and reader and reader.labels_words:
     num_labels = reader.shapes["output_bias"][0]
     names = hugging_face_config.numbered_labels(num_labels)
     labels = run_info.LabelSpec("ner", run_info.WORDS, names)
   if not labels:
     return None
-  is_of_words |= labels.problem_type == run_info.WORDS
+  is_of_words = labels.problem_type == run_info.WORDS
   task = task_registry.NER if is_of_words else task_registry.CLASSIFICATION
   return run_info.RunInfo(task=task.name, labels=labels)
 
@@ -546,11 +544,10 @@ def _read_hugging_face(folder: str, shapes: _Shapes) -> run_info.RunInfo:
   run = run_info.read_run(folder)
   if not run or run.task != task.name:
     run = run_info.RunInfo(task=task.name)
-  case = letter_case.get_case(tokenizer_files.read_settings(folder))
+  case = tokenizer_files.read_case(folder)
   known = {name: v for name, v in vars(case).items() if v is not None}
-  run = dataclasses.replace(
-    run, settings=dataclasses.replace(run.settings, **known)
-  )
+  known_settings = dataclasses.replace(run.settings, **known)
+  run = dataclasses.replace(run, settings=known_settings)
   if not num_labels or not task.label_defaults:
     return run
   path = os.path.join(folder, hugging_face_config.CONFIG)
@@ -568,18 +565,15 @@ def _read_hugging_face(folder: str, shapes: _Shapes) -> run_info.RunInfo:
     task_name, problem_type = run.labels.task_name, run.labels.problem_type
   labels = tuple(names[i] for i in ids)
   if task is task_registry.CLASSIFICATION:
-    there = {
-      value: key for key, value in hugging_face_config.PROBLEM_TYPES.items()
-    }
-    problem_type = there.get(config.problem_type or "", "")
+    ours = {v: k for k, v in hugging_face_config.PROBLEM_TYPES.items()}
+    problem_type = ours.get(config.problem_type or "", "")
     if not problem_type:
       # transformers leaves id2label out if there are two labels without names.
       if config.id2label is None and num_labels != 2:
         return run
-      # The problem type that transformers would infer.
-      problem_type = run_info.CLASSIFICATION
-      if num_labels == 1:
-        problem_type = run_info.REGRESSION
+      # As transformers infers it.
+      is_number = num_labels == 1
+      problem_type = ("classification", "regression")[is_number]
     if problem_type == run_info.REGRESSION:
       labels = ()
       given = (config.sentence_transformers or {}).get("activation_fn")

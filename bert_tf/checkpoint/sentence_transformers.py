@@ -5,7 +5,6 @@ Pooling and possibly a Normalize.
 """
 
 import dataclasses
-import glob
 import os
 from typing import Any
 
@@ -16,7 +15,8 @@ from bert_tf.files import json_files, paths, tokenizer_files
 MODULES = "modules.json"
 MODEL_CONFIG = "config_sentence_transformers.json"
 TRANSFORMER_CONFIG = "sentence_bert_config.json"
-POOLING_CONFIG = "config.json"
+POOLING_CONFIG = "1_Pooling/config.json"
+_FILES = (MODULES, MODEL_CONFIG, TRANSFORMER_CONFIG, POOLING_CONFIG)
 
 # Supported poolings, by their key in the config of a Pooling module.
 _POOLINGS = {
@@ -25,20 +25,13 @@ _POOLINGS = {
   "pooling_mode_max_tokens": "max",
 }
 
-# Settings that are applied, or that do not change vectors.
-_APPLIED = {
-  *("__version__", "prompts", "similarity_fn_name", "unpad_inputs"),
-  *("max_seq_length", "query_length", "document_length", "modality_config"),
-  *("pooling_mode", "embedding_dimension", "word_embedding_dimension"),
-  *_POOLINGS,
-}
-# The only supported values of others.
+# The only supported values of settings that change vectors.
 _FIXED_SETTINGS = {
-  "model_type": "SentenceTransformer",
+  "default_prompt_name": None,
   "do_lower_case": False,
-  "transformer_task": "feature-extraction",
-  "module_output_name": "token_embeddings",
   "include_prompt": True,
+  "transformer_task": "feature-extraction",
+  "truncate_dim": None,
 }
 
 
@@ -52,24 +45,11 @@ class VectorSettings:
 
 
 def read_files(folder: str) -> dict[str, bytes]:
-  """The contents of the files by path; {} without a modules.json.
-
-  They include those of all modules, such as the weights of a Dense layer.
-  """
+  """The contents of the files by path; {} without a modules.json."""
   if not paths.exists(os.path.join(folder, MODULES)):
     return {}
-  names = [MODULES, MODEL_CONFIG, TRANSFORMER_CONFIG]
-  for module in _read_modules(folder):
-    name = str(module.get("path") or "")
-    if name.strip(".") and os.path.basename(name) == name:
-      pattern = os.path.join(glob.escape(os.path.join(folder, name)), "*")
-      files = filter(paths.is_file, paths.matches(pattern))
-      names += [f"{name}/{os.path.basename(path)}" for path in files]
-  return {
-    name: paths.read_bytes(path)
-    for name in names
-    if paths.exists(path := os.path.join(folder, name))
-  }
+  places = {name: os.path.join(folder, name) for name in _FILES}
+  return {n: paths.read_bytes(p) for n, p in places.items() if paths.exists(p)}
 
 
 def read_settings(folder: str) -> VectorSettings | None:
@@ -83,7 +63,7 @@ def read_settings(folder: str) -> VectorSettings | None:
   path = os.path.join(folder, MODULES)
   if not paths.exists(path):
     return None
-  modules = _read_modules(folder)
+  modules = json_files.read(path, list[dict[str, Any]])
   # The type is the import path of a class, the path the folder of a module.
   names = [str(module.get("type")).rpartition(".")[2] for module in modules]
   known = ["Transformer", "Pooling", "Normalize"]
@@ -97,7 +77,7 @@ def read_settings(folder: str) -> VectorSettings | None:
     prompts = whole.get("prompts") or {}
     whole["default_prompt_name"] = {name: prompts.get(name)}
   transformer = json_files.find_object(folder, TRANSFORMER_CONFIG) or {}
-  if tokenizer_files.read_settings(folder).do_lower_case:
+  if tokenizer_files.read_case(folder).do_lower_case:
     transformer.pop("do_lower_case", None)  # The tokenizer does it.
   tokenizer = json_files.find_object(folder, tokenizer_files.TOKENIZER_CONFIG)
   length = transformer.get("max_seq_length")
@@ -106,8 +86,7 @@ def read_settings(folder: str) -> VectorSettings | None:
   if length is not None:  # Without a limit, transformers writes 1e30.
     length = json_files.check(length, float, f"the length in {folder}")
     length = int(min(length, 1e9))
-  file = os.path.join(str(modules[1].get("path") or ""), POOLING_CONFIG)
-  path = os.path.join(folder, file)
+  path = os.path.join(folder, POOLING_CONFIG)
   pooling = json_files.read_object(path)
   modes = [pooling.get("pooling_mode")]  # Since sentence-transformers 5.4.
   if not modes[0]:
@@ -121,13 +100,16 @@ def read_settings(folder: str) -> VectorSettings | None:
       f"{path} sets the pooling {' and '.join(map(str, modes)) or '(none)'}; "
       f"set `pooling` to one of {', '.join(_POOLINGS.values())}."
     )
-  configs = {TRANSFORMER_CONFIG: transformer, MODEL_CONFIG: whole}
+  configs = {
+    TRANSFORMER_CONFIG: transformer,
+    MODEL_CONFIG: whole,
+    POOLING_CONFIG: pooling,
+  }
   others = [
-    f"{name}={value!r} ({file})"
-    for file, config in {**configs, file: pooling}.items()
-    for name, value in config.items()
-    if name not in _APPLIED and value != (fixed := _FIXED_SETTINGS.get(name))
-    if value or fixed
+    f"{name}={config[name]!r} ({file})"
+    for file, config in configs.items()
+    for name, fixed in _FIXED_SETTINGS.items()
+    if config.get(name, fixed) not in (fixed, None)
   ]
   if others:
     logging.warning(
@@ -137,7 +119,3 @@ def read_settings(folder: str) -> VectorSettings | None:
       ", ".join(others),
     )
   return VectorSettings(str(modes[0]), "Normalize" in names, length)
-
-
-def _read_modules(folder: str) -> list[dict[str, Any]]:
-  return json_files.read(os.path.join(folder, MODULES), list[dict[str, Any]])

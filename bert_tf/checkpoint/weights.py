@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from bert_tf.checkpoint import checkpoints, hugging_face, run_info
 from bert_tf.checkpoint.hub import download
-from bert_tf.files import messages, paths, recognize
+from bert_tf.files import messages, paths, text_lines
 from bert_tf.model import hugging_face_config
 
 RELEASED = "bert_model.ckpt"  # The prefix in the folders of 2018.
@@ -25,10 +25,9 @@ def find_weights(path: str) -> str:
       path
     ):
       return path
-    is_keras = path.endswith(_KERAS_SUFFIXES)
-    form = "" if is_keras else recognize.form_of(path)
-    fault = f"it is {form}." if form else _list([path])
-    raise ValueError(f"{path} is not a model: {fault}")
+    form = text_lines.name_format(paths.read_bytes(path, 64))
+    fault = f"it is {form}. " if form else ""
+    raise ValueError(f"{path} is not a model: {fault}{_list([path])}")
   if run_info.get_folder(path) != path:
     checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
     return path
@@ -74,6 +73,11 @@ def _list(files: Sequence[str]) -> str:
   found = f"there is {messages.join_names(names, 10) or 'nothing'}"
   if any(path.endswith(_KERAS_SUFFIXES) for path in files):
     return f"{found}. Load it with Keras and call its `save_pretrained`."
+  if "pytorch_model.bin" in names:
+    return (
+      f"{found}. Have transformers write it as model.safetensors: "
+      "AutoModelForPreTraining.from_pretrained(FOLDER).save_pretrained(NEW)"
+    )
   return (
     f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
     "of a run, a SavedModel, or model.safetensors or tf_model.h5 of "

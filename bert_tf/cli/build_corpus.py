@@ -10,7 +10,7 @@ not, and by default it is Python's documentation.
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command
 from bert_tf.text import text_config
 
 
@@ -32,22 +32,16 @@ class CorpusConfig(text_config.PydocConfig):
     minimum=1,
     main=True,
   )
-  resume: bool = settings.output(
-    False,
-    "Whether to keep a finished corpus that the same flags have made.",
-    main=True,
-  )
 
 
 @command.of(CorpusConfig)
-def run() -> None:
+def run(config: CorpusConfig) -> None:
   """Writes the corpus that the flags describe."""
   from bert_tf.text import corpus_build, sources
 
-  config = config_flags.build(CorpusConfig)
   inputs = sources.find_files(
     config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )
   corpus_build.build_corpus(
-    config.text, inputs, config.output, config.num_workers, config.resume
+    config.text, inputs, config.output, config.num_workers
   )

@@ -7,7 +7,7 @@ bert-tf build-vocab --input_file=corpus.txt \
 import dataclasses
 
 from bert_tf import settings, tokenization
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command
 from bert_tf.files import atomic, packages, shard_files, text_lines
 from bert_tf.text import sources, text_config, vocabulary
 
@@ -49,9 +49,8 @@ _HOLDOUT_EVERY = 50
 
 
 @command.of(VocabularyConfig)
-def run() -> None:
+def run(config: VocabularyConfig) -> None:
   """Learns and writes the vocabulary, and prints its coverage."""
-  config = config_flags.build(VocabularyConfig)
   tokenizer = tokenization.BasicTokenizer(
     config.do_lower_case, config.strip_accents
   )

@@ -1,16 +1,13 @@
 """Starts commands and turns mistakes into one line and an exit status."""
 
-import codecs
 import contextlib
 import functools
 import gc
 import importlib.abc
 import io
-import json
 import logging as python_logging
 import os
 import re
-import select
 import signal
 import sys
 import traceback
@@ -20,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from absl import app, flags, logging
 
 from bert_tf import settings
-from bert_tf.cli import config_flags
+from bert_tf.cli import config_flags, model_flags
 from bert_tf.files import errors, messages
 from bert_tf.model.kernels import backend
 
@@ -95,21 +92,10 @@ def exit_with_reader() -> Iterator[None]:
     finally:
       if sys.stdout is not None:
         sys.stdout.flush()
-  except BrokenPipeError as error:
-    poll = select.poll()
-    poll.register(1, 0)
-    if not poll.poll(0):  # Stdout has its reader; another pipe is broken.
-      report(error)
-      sys.exit(1)
+  except BrokenPipeError:
     # Python flushes stdout once more when it exits.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(_SIGNAL_STATUS + signal.SIGPIPE)
-
-
-def _as_json(error: UnicodeError) -> tuple[str, int]:
-  """Escapes characters that an encoding lacks, as JSON does."""
-  assert isinstance(error, UnicodeEncodeError)
-  return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def show(text: str) -> None:
@@ -179,14 +165,15 @@ def _parse(description: str, argv: list[str]) -> list[str]:
       print(config_flags.help_text(description, word.endswith("=all")))
       sys.exit()
   try:
-    arguments = flags.FLAGS([config_flags.with_underscores(a) for a in argv])
+    arguments = flags.FLAGS(argv)
     config_flags.check_required()
   except (flags.Error, ValueError, OSError) as error:
     message = re.sub(r"\('Non-boolean.*", "use true or false.", str(error))
     if isinstance(error, flags.UnrecognizedFlagError):
-      names = [f"--{flag.name}" for flag in config_flags.get_flags()]
-      name = f"--{error.flagname}"
-      message = f"unknown flag {name}.{messages.did_you_mean(name, names)}"
+      names = [flag.name for flag in config_flags.get_flags()]
+      hint = messages.did_you_mean(error.flagname, names, cutoff=0.7)
+      hint = re.sub(r"(mean | or )", r"\1--", hint)
+      message = f"unknown flag --{error.flagname}.{hint or ' See --help=all.'}"
     report(ValueError(message))
     sys.exit(1)
   return arguments
@@ -241,25 +228,37 @@ def run(
       config_flags.define(config)
     # Before the first import of Keras.
     sys.meta_path.insert(0, KerasFinder())
-    codecs.register_error("as_json", _as_json)
     if isinstance(sys.stdout, io.TextIOWrapper):
-      sys.stdout.reconfigure(errors="as_json")
+      sys.stdout.reconfigure(errors="backslashreplace")
     parser = functools.partial(_parse, description or "")
     app.run(status_of_main, flags_parser=parser)
 
 
 def of(
-  *configs: type[settings.Dataclass], arguments: str = ""
+  config_class: type[settings.Dataclass],
+  arguments: str = "",
+  needs_model: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[[], None]]:
   """Decorates the function of a command, whose module explains it for --help.
 
-  The result takes no arguments and never returns; see `run`.
+  The function gets the config and the arguments. The result takes none and
+  never returns; see `run`.
+
+  Args:
+    config_class: the class whose settings become flags.
+    arguments: names of the positional arguments; see `run`.
+    needs_model: whether the flags of ModelFlags join them.
   """
+  configs = (config_class, *[model_flags.ModelFlags] * needs_model)
 
   def decorate(main: Callable[..., None]) -> Callable[[], None]:
+    def build_and_run(*given: str) -> None:
+      files = model_flags.values(True) if needs_model else {}
+      main(config_flags.build(config_class, **files), *given)
+
     help_text = sys.modules[main.__module__].__doc__
     return functools.partial(
-      run, main, help_text, *configs, arguments=arguments
+      run, build_and_run, help_text, *configs, arguments=arguments
     )
 
   return decorate

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 import re
 import sys
 import textwrap
@@ -14,7 +15,7 @@ from absl import flags
 
 from bert_tf import settings
 from bert_tf.checkpoint.hub import download
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, messages, paths
 
 # The group of flags without a default in --helpxml and --helpfull. Other flags
 # are grouped by the topics of their settings.
@@ -89,16 +90,11 @@ def _definer(
 
 
 def _help(setting: settings.Setting) -> str:
-  """Returns the help, with alternatives and the default saved in run.json."""
+  """Returns the help, with the default saved in run.json."""
   text = setting.help
   if setting.is_saved and "Default:" not in text:
     text += " Default: what the model's run.json says"
-    if setting.fallback is not None:
-      text += f", else {setting.fallback}"
-    text += "."
-  if setting.alternatives:
-    others = " or ".join(f"--{name}" for name in setting.alternatives)
-    text += f" Required unless {others} is set."
+    text += "." if setting.fallback is None else f", else {setting.fallback}."
   return text
 
 
@@ -152,6 +148,13 @@ def build(
 def is_given(name: str) -> bool:
   """Returns whether the user set a flag."""
   return bool(flags.FLAGS[name].present)
+
+
+def require_one(*names: str) -> None:
+  """Raises ValueError unless the user set exactly one of the flags."""
+  if sum(map(is_given, names)) != 1:
+    options = " or ".join(f"--{name}" for name in names)
+    raise ValueError(f"set either {options}.")
 
 
 def refuse_given(names: Iterable[str], reason: str) -> None:
@@ -208,8 +211,9 @@ def help_text(
 ) -> str:
   """Returns the description and the flags, the required ones first.
 
-  A complete help explains all flags, by topic, another one the main flags. If a
-  script runs, the examples in the description call this script.
+  A required flag and its alternatives are a section. A complete help explains
+  all flags, by topic, another one the main flags. If a script runs, the
+  examples in the description call this script.
   """
   text = description.strip()
   if is_script():
@@ -222,14 +226,28 @@ def help_text(
     end = "--helpfull adds the flags of absl, such as --verbosity."
     if any(flag.setting.original for flag in all_flags):
       end = f"* The original release has this flag as well.\n{end}"
-  sections: dict[str, list[str]] = {"Required": []}
+  # By title, and by the flag that a section is about, as titles may be equal.
+  sections: dict[tuple[str, str], list[flags.Flag]] = {(REQUIRED, ""): []}
+  left = {flag.name: flag for flag in all_flags}
   for flag in all_flags:
-    topic = flag.setting.topic if is_complete else "Main flags"
-    if flag.setting.required or flag.setting.main or is_complete:
-      title = "Required" if flag.setting.required else topic
-      sections.setdefault(title, []).append(_explain(flag, is_complete))
+    names, setting = [flag.name, *flag.setting.alternatives], flag.setting
+    if setting.required and not setting.alternatives:
+      sections[REQUIRED, ""].append(left.pop(flag.name))
+    elif setting.required:
+      group = [left.pop(name) for name in names if name in left]
+      shown = {flag.name for flag in group}
+      others = [f"--{name}" for name in names if name not in shown]
+      title = "One of" if len(group) > 1 else REQUIRED
+      title += f", without {' or '.join(others)}" if others else ""
+      sections[title, flag.name] = group
+  for flag in left.values():
+    if is_complete or flag.setting.main:
+      title = flag.setting.topic if is_complete else "Main flags"
+      sections.setdefault((title, ""), []).append(flag)
   parts = [
-    "\n".join([f"{t}:", *lines]) for t, lines in sections.items() if lines
+    "\n".join([f"{title}:", *(_explain(flag, is_complete) for flag in group)])
+    for (title, _), group in sections.items()
+    if group
   ]
   return "\n\n".join([text, *parts, end])
 
@@ -252,7 +270,7 @@ def _explain(flag: flags.Flag, is_complete: bool) -> str:
       f"{text} ({allowed})" if allowed else text,
     )
   first, *others = re.split(r"(?<=[^.]\.) ", text)
-  kept = [s for s in others if s.startswith(("Default:", "Required unless"))]
+  kept = [sentence for sentence in others if sentence.startswith("Default:")]
   return entry(name, " ".join([first, *kept]))
 
 
@@ -292,16 +310,19 @@ def check_inputs() -> None:
       continue
     if reads == "model":
       download.resolve_model(path)
-    elif not (paths.is_remote(path) or paths.exists(path)):
-      raise FileNotFoundError(f"--{flag.name}={path}: no such {reads}.")
-
-
-def with_underscores(word: str) -> str:
-  """Returns --data-file=x as --data_file=x; other words unchanged."""
-  name, sign, value = word.partition("=")
-  flag = name.replace("-", "_").removeprefix("__")
-  is_flag = name.startswith("--") and flag in flags.FLAGS
-  return f"--{flag}{sign}{value}" if is_flag else word
+    elif not paths.is_remote(path):
+      fault = ""
+      if not paths.exists(path):
+        raise FileNotFoundError(f"--{flag.name}={path}: no such {reads}.")
+      if reads == "folder" and not paths.is_folder(path):
+        fault = f"a file. Give its folder: {os.path.dirname(path) or '.'}"
+      elif reads == "file" and paths.is_folder(path):
+        names = messages.join_names(sorted(paths.list_folder(path)), 5)
+        fault = f"a folder. Give one of its files: {names or 'it has none'}"
+      elif reads == "file" and paths.is_file(path):
+        fault = "" if paths.num_bytes(path) else "empty (0 bytes)"
+      if fault:
+        raise ValueError(f"--{flag.name}={path} is {fault}.")
 
 
 def entry(name: str, text: str) -> str:

@@ -7,22 +7,14 @@ bert-tf convert --model=out --to=hf \
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags, model_flags
+from bert_tf.cli import command, config_flags
+from bert_tf.inference.config import ModelFiles
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConversionConfig:
+class ConversionConfig(ModelFiles):
   """The input and output, and their formats."""
 
-  model: str | None = settings.setting(
-    None,
-    "The model to convert.",
-    reads="model",
-    alternatives=("input_checkpoint",),
-  )
-  input_checkpoint: str | None = settings.setting(
-    None, "The same as --model, or the prefix of a checkpoint."
-  )
   output_checkpoint: str = settings.setting(
     help="The prefix of the checkpoint to write, or with --to=hf a folder. The "
     "model's other files are written next to it.",
@@ -37,27 +29,17 @@ class ConversionConfig:
     choices=("original", "hf"),
     flag="to",
   )
-  bert_config_file: str | None = settings.saved_setting(
-    model_flags.ModelFlags, "bert_config_file"
-  )
-  vocab_file: str | None = settings.saved_setting(
-    model_flags.ModelFlags, "vocab_file"
-  )
   do_lower_case: bool | None = settings.setting(
     None, "Whether the model is uncased. Default: what the input says."
   )
 
 
-@command.of(ConversionConfig)
-def run() -> None:
+@command.of(ConversionConfig, needs_model=True)
+def run(config: ConversionConfig) -> None:
   """Strips one checkpoint, averages several, or converts a model."""
-  from bert_tf.checkpoint.convert import convert
-  from bert_tf.checkpoint.model_folder import ModelFolder
+  from bert_tf.checkpoint import convert
 
-  config = config_flags.build(ConversionConfig)
-  path = config.model or config.input_checkpoint
-  if not path or (config.model and config.input_checkpoint):
-    raise ValueError("set either --model or --input_checkpoint.")
+  path = config.init_checkpoint
   source_format = convert.find_format(path)
   if source_format == config.target_format == "original":
     config_flags.refuse_given(
@@ -71,14 +53,10 @@ def run() -> None:
     ["average_last"],
     f"does not apply to a conversion to --to={config.target_format}",
   )
-  source = ModelFolder.open(
-    path,
-    bert_config_file=config.bert_config_file,
-    vocab_file=config.vocab_file,
-    do_lower_case=config.do_lower_case,
-  )
   model = convert.convert(
-    source, config.output_checkpoint, config.target_format
+    config.open(do_lower_case=config.do_lower_case),
+    config.output_checkpoint,
+    config.target_format,
   )
   heads = ", ".join(head.name for head in model.own_heads) or "none"
   print(f"{config.output_checkpoint} from {path}; heads: {heads}")

@@ -49,12 +49,11 @@ class CommandConfig(text_config.PydocConfig):
 
 
 @command.of(CommandConfig)
-def run() -> None:
+def run(config: CommandConfig) -> None:
   """Creates the records that the flags describe."""
   from bert_tf.data.pretraining import pretraining_beam, pretraining_shards
   from bert_tf.text import letter_case, sources
 
-  config = config_flags.build(CommandConfig)
   if not config.data.mask:
     names = [f.name for f in dataclasses.fields(config.data.masking_config)]
     config_flags.refuse_given(

@@ -38,7 +38,7 @@ class DeviceConfig:
     None, "The grpc:// address of the TPU, if --tpu_name is not set."
   )
   num_tpu_cores: int = _original(
-    8, "The number of TPU cores, which is only checked."
+    8, "This flag is ignored: all cores of the TPU are used."
   )
   distribution: str = settings.devices(
     names.AUTO,
@@ -53,17 +53,11 @@ def run(
   main: Callable[[], None],
   description: str | None,
   *configs: type[settings.Dataclass],
-  refused: str = "",
 ) -> None:
-  """Runs a command on the devices that the flags name; see `command.run`.
-
-  With `refused`, the command does not run on several machines; it says why.
-  """
+  """Runs a command on the devices that the flags name; see `command.run`."""
 
   def run_on_devices() -> None:
     config = config_flags.build(DeviceConfig)
-    if refused and config.distribution == names.MULTI_WORKER:
-      raise ValueError(f"`distribution={names.MULTI_WORKER}`: {refused}")
     tpu_name = config.tpu_name or config.master or "local"
     is_local = config.use_tpu and tpu_name == "local"
     if is_local and importlib.util.find_spec("libtpu"):
@@ -98,12 +92,6 @@ def _strategy(config: DeviceConfig, tpu_name: str) -> "tf.distribute.Strategy":
       if getattr(config, name):
         raise ValueError(f"--{name} needs --use_tpu.")
     return distribution.create_strategy(config.distribution)
-  strategy = distribution.create_strategy(
+  return distribution.create_strategy(
     config.distribution, tpu_name, config.tpu_zone, config.gcp_project
   )
-  num_cores, expected = strategy.num_replicas_in_sync, config.num_tpu_cores
-  if config_flags.is_given("num_tpu_cores") and num_cores != expected:
-    raise ValueError(
-      f"the TPU has {num_cores} cores, but --num_tpu_cores is {expected}."
-    )
-  return strategy

@@ -14,7 +14,7 @@ import dataclasses
 
 from bert_tf import settings
 from bert_tf.checkpoint.hub import catalog, download
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,9 +29,8 @@ class DownloadConfig:
 
 
 @command.of(DownloadConfig, arguments="[NAME]")
-def run(name: str | None = None) -> None:
+def run(config: DownloadConfig, name: str | None = None) -> None:
   """Downloads a model or data set, or lists all names."""
-  config = config_flags.build(DownloadConfig)
   if name is not None:
     print(download.download(name, config.base_url))
     return

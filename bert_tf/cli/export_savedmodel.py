@@ -3,17 +3,14 @@
 bert-tf export --model=out --export_dir=models/mrpc/1
 """
 
-from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.export import config as configs
+from bert_tf.cli import command
+from bert_tf.export.config import ExportConfig
 
 
-@command.of(configs.ExportConfig, model_flags.ModelFlags)
-def run() -> None:
+@command.of(ExportConfig, needs_model=True)
+def run(config: ExportConfig) -> None:
   """Exports the model and prints a summary."""
   from bert_tf.export import export
 
-  config = config_flags.build(
-    configs.ExportConfig, **model_flags.require_model()
-  )
   task = export.run(config)
   print(f"{config.export_dir}: {task} of {config.init_checkpoint}")

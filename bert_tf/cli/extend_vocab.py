@@ -7,15 +7,16 @@ bert-tf extend-vocab --model=uncased_L-12_H-768_A-12 \
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags, model_flags
+from bert_tf.cli import command, config_flags
 from bert_tf.files import messages, text_lines
+from bert_tf.inference.config import ModelFiles
 
 # Maximum number of words in a printed list.
 _MAX_SHOWN = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExtensionConfig:
+class ExtensionConfig(ModelFiles):
   """The model and the words to add."""
 
   words_file: str | None = settings.setting(
@@ -41,24 +42,21 @@ class ExtensionConfig:
   )
 
 
-@command.of(ExtensionConfig, model_flags.ModelFlags)
-def run() -> None:
+@command.of(ExtensionConfig, needs_model=True)
+def run(config: ExtensionConfig) -> None:
   """Adds the words of the flags and prints a report."""
-  from bert_tf.checkpoint.convert import extend_vocab
-  from bert_tf.checkpoint.model_folder import ModelFolder
+  from bert_tf.checkpoint import extend_vocab
 
-  model = model_flags.require_model()
-  config = config_flags.build(ExtensionConfig)
-  if bool(config.words) == bool(config.words_file):
-    raise ValueError("set either --words or --words_file.")
+  config_flags.require_one("words", "words_file")
   words = config.words
   if config.words_file:
     lines = text_lines.read_lines(config.words_file)
     words = tuple(filter(None, map(str.strip, lines)))
-  path = model.pop("init_checkpoint")
-  source = ModelFolder.open(path, **model, do_lower_case=config.do_lower_case)
   extension = extend_vocab.extend(
-    source, words, config.output_dir, config.method
+    config.open(do_lower_case=config.do_lower_case),
+    words,
+    config.output_dir,
+    config.method,
   )
   print(
     f"{config.output_dir}: {len(extension.ids)} words added by "

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags, model_flags
+from bert_tf.cli import command
 from bert_tf.inference import config as inference_config
 
 _ignored = functools.partial(
@@ -45,12 +45,11 @@ class CommandConfig:
   )
 
 
-@command.of(CommandConfig, model_flags.ModelFlags)
-def run() -> None:
+@command.of(CommandConfig, needs_model=True)
+def run(config: CommandConfig) -> None:
   """Writes the features of the lines of the input file."""
   from bert_tf.inference import feature_extraction
 
-  config = config_flags.build(CommandConfig, **model_flags.require_model())
   num_lines = feature_extraction.extract_file(
     config.extraction,
     config.input_file,

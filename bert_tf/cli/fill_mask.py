@@ -6,47 +6,27 @@ bert-tf fill-mask --model=out --text="It returns a [MASK]."
 import dataclasses
 
 from bert_tf import settings, tokenization
-from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.files import json_files, text_lines
+from bert_tf.cli import command, text_flags
+from bert_tf.files import json_files
 from bert_tf.inference import config as inference_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FillMaskConfig(inference_config.ModelFiles):
-  """The model and the texts with masks."""
+class FillMaskConfig(inference_config.ModelFiles, text_flags.TextFlags):
+  """The model and the texts with masks. Those of a file give JSON lines."""
 
   do_lower_case: bool | None = settings.saved_setting(
     inference_config.ExtractionConfig, "do_lower_case"
   )
-  text: tuple[str, ...] = settings.setting(
-    (),
-    "The text with [MASK]. Repeat the flag for several texts.",
-    repeated=True,
-    alternatives=("input_file",),
-  )
-  input_file: str | None = settings.setting(
-    None,
-    "The file of such texts, one a line, which may end in .gz. Blank lines are "
-    "skipped, and the output is JSON lines.",
-    reads="file",
-  )
   top_k: int = settings.setting(5, "The predictions for each mask.", minimum=1)
 
 
-@command.of(FillMaskConfig, model_flags.ModelFlags)
-def run() -> None:
+@command.of(FillMaskConfig, needs_model=True)
+def run(config: FillMaskConfig) -> None:
   """Fills the masks of the texts or of the file."""
   from bert_tf.inference import predictor
 
-  config = config_flags.build(FillMaskConfig, **model_flags.require_model())
-  if bool(config.text) == bool(config.input_file):
-    raise ValueError("set either --text or --input_file.")
-  texts = list(config.text)
-  if config.input_file:
-    lines = text_lines.read_lines(config.input_file)
-    texts = [line for line in lines if line.strip()]
-    if not texts:
-      raise ValueError(f"{config.input_file} has no text.")
+  texts = [*config.read_texts().values()]
   pretrained = inference_config.ModelConfig(
     init_checkpoint="", task="pretraining"
   )

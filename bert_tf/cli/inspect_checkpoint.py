@@ -13,7 +13,7 @@ import math
 import sys
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,10 @@ class InspectConfig:
 
 
 @command.of(InspectConfig, arguments="[CHECKPOINT] [OTHER]")
-def run(path: str | None = None, other_path: str | None = None) -> None:
+def run(
+  config: InspectConfig, path: str | None = None, other_path: str | None = None
+) -> None:
   """Lists one checkpoint, compares two, or explains a config."""
-  config = config_flags.build(InspectConfig)
   if (path is None) == (config.config is None):
     raise ValueError("give either CHECKPOINT [OTHER] or `config`.")
   if path is None:
@@ -50,7 +51,7 @@ def run(path: str | None = None, other_path: str | None = None) -> None:
     for line in model_size.report(bert_config, sizes):
       print(line)
     return
-  from bert_tf.checkpoint.convert import inspect
+  from bert_tf.checkpoint import inspect
 
   tensors = inspect.open_tensors(path)
   if other_path is not None:

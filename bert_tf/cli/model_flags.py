@@ -7,7 +7,25 @@ from bert_tf.cli import config_flags
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelFlags:
+class FileFlags:
+  """The files of a model if they are not in its folder."""
+
+  bert_config_file: str | None = settings.model(
+    None,
+    "The model's sizes. Default: bert_config.json next to the checkpoint.",
+    original=True,
+    reads="file",
+  )
+  vocab_file: str | None = settings.model(
+    None,
+    "The model's vocabulary. Default: vocab.txt next to the checkpoint.",
+    original=True,
+    reads="file",
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelFlags(FileFlags):
   """The model; --model replaces the other flags."""
 
   model: str | None = settings.model(
@@ -24,24 +42,12 @@ class ModelFlags:
     original=True,
     reads="model",
   )
-  bert_config_file: str | None = settings.model(
-    None,
-    "The model's sizes. Default: bert_config.json next to the checkpoint.",
-    original=True,
-    reads="file",
-  )
-  vocab_file: str | None = settings.model(
-    None,
-    "The model's vocabulary. Default: vocab.txt next to the checkpoint.",
-    original=True,
-    reads="file",
-  )
 
 
-def values() -> dict[str, str | None]:
+def values(is_required: bool = False) -> dict[str, str | None]:
   """Returns init_checkpoint, bert_config_file and vocab_file as given.
 
-  Raises ValueError if two models are named.
+  Raises ValueError if two models are named, or none that is required.
   """
   given = dataclasses.asdict(config_flags.build(ModelFlags))
   model, start = given.pop("model"), given["init_checkpoint"]
@@ -49,12 +55,6 @@ def values() -> dict[str, str | None]:
     raise ValueError(
       f"set either --model={model} or --init_checkpoint={start}."
     )
-  return {**given, "init_checkpoint": model or start}
-
-
-def require_model() -> dict[str, str | None]:
-  """Returns `values`; raises ValueError if no model is named."""
-  given = values()
-  if not given["init_checkpoint"]:
+  if is_required and not (model or start):
     raise ValueError("set --model to the folder of a model.")
-  return given
+  return {**given, "init_checkpoint": model or start}

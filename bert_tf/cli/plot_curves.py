@@ -6,7 +6,7 @@ bert-tf plot-curves --output_dir=out --plot_file=curves.png
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,10 +23,9 @@ class PlotConfig:
 
 
 @command.of(PlotConfig)
-def run() -> None:
+def run(config: PlotConfig) -> None:
   """Plots the curves of a run."""
   from bert_tf.training import curves
 
-  config = config_flags.build(PlotConfig)
   curves.plot(config.output_dir, config.plot_file, config.plot_width)
   print(config.plot_file)

@@ -19,6 +19,7 @@ import re
 import sys
 
 from bert_tf.cli import config_flags, devices, model_flags
+from bert_tf.names import MULTI_WORKER
 from bert_tf.pipeline.config import PipelineConfig
 from bert_tf.tasks.pretraining import pretraining_config
 
@@ -40,6 +41,12 @@ def _run_on_records() -> None:
 
 def _run_on_text() -> None:
   config = config_flags.build(PipelineConfig)
+  if config_flags.build(devices.DeviceConfig).distribution == MULTI_WORKER:
+    raise ValueError(
+      f"`distribution={MULTI_WORKER}`: --text runs on one machine. Make the "
+      "records first, with create-pretraining-data, and give them as "
+      "--input_file."
+    )
   from bert_tf.pipeline import stages
 
   stages.run(config)
@@ -47,13 +54,8 @@ def _run_on_text() -> None:
 
 def run() -> None:
   """Runs the command; never returns."""
-  if any(re.match("--?text(=|$)", word) for word in sys.argv[1:]):
-    devices.run(
-      _run_on_text,
-      __doc__,
-      PipelineConfig,
-      refused="--text runs on one machine. Make the records first, with "
-      "create-pretraining-data, and give them as --input_file.",
-    )
+  # Without a flag, the error names those of the way from text.
+  if not sys.argv[1:] or any(re.match("--?text(=|$)", a) for a in sys.argv):
+    devices.run(_run_on_text, __doc__, PipelineConfig)
   configs = (pretraining_config.PretrainingConfig, model_flags.ModelFlags)
   devices.run(_run_on_records, __doc__, *configs)

@@ -11,30 +11,15 @@ import dataclasses
 from absl import logging
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.files import (
-  atomic,
-  compression,
-  json_files,
-  shard_files,
-  text_lines,
-)
+from bert_tf.cli import command, text_flags
+from bert_tf.files import atomic, json_files, shard_files, text_lines
 from bert_tf.inference import config as inference_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CommandConfig:
+class CommandConfig(text_flags.TextFlags):
   """The texts, the output and the model."""
 
-  text: tuple[str, ...] = settings.setting(
-    (),
-    "The text to score. Repeat the flag for several texts.",
-    repeated=True,
-    alternatives=("input_file",),
-  )
-  input_file: str | None = settings.setting(
-    None, "The file of texts, one a line, which may end in .gz."
-  )
   output_file: str | None = settings.setting(
     None,
     "The file for the scores, as JSON lines. Default: they are printed.",
@@ -43,20 +28,12 @@ class CommandConfig:
   scoring: inference_config.ScoringConfig
 
 
-@command.of(CommandConfig, model_flags.ModelFlags)
-def run() -> None:
+@command.of(CommandConfig, needs_model=True)
+def run(config: CommandConfig) -> None:
   """Prints scores of texts; writes `output_file`."""
-  config = config_flags.build(CommandConfig, **model_flags.require_model())
-  if bool(config.text) == bool(config.input_file):
-    raise ValueError("set one of --text and --input_file.")
-  texts = {f"row {i}": text for i, text in enumerate(config.text)}
-  if path := config.input_file:
-    if config.output_file:
-      shard_files.check_output([config.output_file], [path])
-    lines = enumerate(text_lines.read_lines(path), 1)
-    texts = {f"{path}:{i}": line for i, line in lines if line.strip()}
-    if not texts:
-      raise ValueError(f"{path} has no text.")
+  texts = config.read_texts()
+  if config.output_file and config.input_file:
+    shard_files.check_output([config.output_file], [config.input_file])
   from bert_tf.inference import sentence_scorer
 
   scorer = sentence_scorer.SentenceScorer(config.scoring)
@@ -71,7 +48,7 @@ def run() -> None:
   if config.output_file:
     with (
       atomic.file(config.output_file) as unfinished,
-      compression.text_writer(unfinished, config.output_file) as writer,
+      text_lines.text_writer(unfinished, config.output_file) as writer,
     ):
       for name, score in zip(fitting, scores):
         row = {

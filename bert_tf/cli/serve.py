@@ -6,25 +6,19 @@ bert-tf serve --model=mrpc=models/mrpc --model=squad=out/squad
 
 import dataclasses
 import json
-import sys
 
 from bert_tf import settings
 from bert_tf.checkpoint.hub import download
-from bert_tf.cli import command, config_flags, model_flags
+from bert_tf.cli import command, model_flags
 from bert_tf.inference.config import ModelConfig
 from bert_tf.server import config as server_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckpointConfig(ModelConfig):
+class CheckpointConfig(model_flags.FileFlags, ModelConfig):
   """Settings for serving checkpoints."""
 
-  bert_config_file: str | None = settings.saved_setting(
-    model_flags.ModelFlags, "bert_config_file"
-  )
-  vocab_file: str | None = settings.saved_setting(
-    model_flags.ModelFlags, "vocab_file"
-  )
+  init_checkpoint: str = ""  # Set for each model.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,11 +68,10 @@ class CommandConfig:
 
 
 @command.of(CommandConfig)
-def run() -> None:
+def run(config: CommandConfig) -> None:
   """Loads the models and serves them until the server is stopped."""
   from bert_tf.server import connections
 
-  config = config_flags.build(CommandConfig, init_checkpoint="")
   folders = config.folders()
   # A port in use and a missing model are reported before TensorFlow is loaded.
   sockets = connections.listen(config.server.host, config.server.port)
@@ -111,8 +104,4 @@ def run() -> None:
         kind = "Content-Type: application/json"
         print(f"  curl -H '{kind}' -d '{body}' {path}", flush=True)
 
-  try:
-    application.run(models, config.server, started, sockets)
-  except application.ServingEndedError as error:
-    command.report(error)
-    sys.exit(1)
+  application.run(models, config.server, started, sockets)

@@ -11,7 +11,7 @@ DATA is a file of SQuAD 1.1 or 2.0 with the right answers.
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,11 +26,12 @@ class EvaluationConfig:
 
 
 @command.of(EvaluationConfig, arguments="PREDICTIONS DATA")
-def run(predictions_file: str, data_file: str) -> None:
+def run(
+  config: EvaluationConfig, predictions_file: str, data_file: str
+) -> None:
   """Prints the scores, sorted by name."""
   from bert_tf.tasks.squad import metrics
 
-  config = config_flags.build(EvaluationConfig)
   results = metrics.evaluate_files(
     predictions_file, data_file, config.null_odds_file
   )

@@ -4,20 +4,20 @@ The order of training records depends only on the seed and the epoch, and
 reading can start at any step, so a resumed run gets the same batches.
 """
 
-import contextlib
 import dataclasses
 import functools
 import math
 import operator
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent import futures
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 
-from bert_tf.files import paths, shard_files
+from bert_tf.files import errors, shard_files
 
 # Names, shapes and dtypes of the features of a record.
 Spec = Mapping[str, tf.io.FixedLenFeature]
@@ -41,8 +41,6 @@ class RecordFiles:
 
   paths: tuple[str, ...]
   num_records: int  # Records of all files.
-  num_cut: int | None = None  # Number of truncated examples; None if unknown.
-  is_reused: bool = False  # Whether an earlier run wrote the files.
 
 
 def open_records(patterns: str) -> RecordFiles:
@@ -73,10 +71,9 @@ def _count_records(path: str) -> int:
   try:
     count = int(records.reduce(zero, one_more))
   except tf.errors.DataLossError as error:
-    num_whole = int(records.ignore_errors().reduce(zero, one_more))
     raise ValueError(
-      f"{path} is not a whole TFRecord file: record {num_whole} (counted from "
-      "0) is truncated or corrupt. The names of GZIP files must end in .gz."
+      f"{path} is not a whole TFRecord file ({errors.reason(error)}). The "
+      "names of GZIP files must end in .gz."
     ) from error
   if not count:
     raise ValueError(f"{path} holds no records.")
@@ -91,17 +88,14 @@ def _read_records(path: str | tf.Tensor) -> tf.data.Dataset:
 
 def read_first_features(path: str) -> Mapping[str, tf.train.Feature]:
   """Returns the features of a file's first record."""
-  features = _features(next(iter(_read_records(path).take(1))).numpy())
-  if features is None:
-    raise ValueError(f"{path}: its first record is not a tf.train.Example.")
-  return features
-
-
-def _features(record: bytes) -> Mapping[str, tf.train.Feature] | None:
+  record = next(iter(_read_records(path).take(1))).numpy()
   try:
-    return tf.train.Example.FromString(record).features.feature
+    features = tf.train.Example.FromString(record).features.feature
   except message.DecodeError:
-    return None
+    raise ValueError(
+      f"{path}: its first record is not a tf.train.Example."
+    ) from None
+  return cast(Mapping[str, tf.train.Feature], features)
 
 
 def check_first_records(
@@ -109,9 +103,35 @@ def check_first_records(
 ) -> None:
   """Raises ValueError unless each file's first record fits the arguments."""
   for path in files.paths:
-    highest = {"input_ids": vocab_size - 1.0}
-    if fault := _find_fault(read_first_features(path), spec, highest):
-      raise ValueError(f"{path}: its first record {fault}.")
+    features = read_first_features(path)
+    sizes: dict[str, str] = {}  # The wrong sizes by the flags that mend them.
+    for name, feature in spec.items():
+      needed = "float_list" if feature.dtype.is_floating else "int64_list"
+      stored = features[name].WhichOneof("kind") if name in features else None
+      if stored != needed:
+        raise ValueError(
+          f"{path}: its first record has {stored or 'nothing'} as {name}, not "
+          f"{needed}."
+        )
+      values = np.array(getattr(features[name], needed).value)
+      length = math.prod(feature.shape)
+      if len(values) != length:
+        is_masked = name.startswith("masked_lm")
+        flag = "max_predictions_per_seq" if is_masked else "max_seq_length"
+        size = f"{len(values)} {name}, not {length}"
+        sizes.setdefault(f"`{flag}={len(values)}`", size)
+      elif name == "input_ids" and not 0 <= values.min() <= values.max() < (
+        vocab_size
+      ):
+        raise ValueError(
+          f"{path}: its first record has input_ids {values.min()} to "
+          f"{values.max()}, but the model has 0 to {vocab_size - 1}."
+        )
+    if sizes:
+      raise ValueError(
+        f"{path}: its first record has {' and '.join(sizes.values())}; set "
+        f"{' '.join(sizes)}."
+      )
 
 
 def _highest_values(
@@ -131,38 +151,6 @@ def _highest_values(
   # Other features are lists of any length, which the caller checks.
   fixed = tf.io.FixedLenFeature
   return {n: h for n, h in highest.items() if isinstance(spec.get(n), fixed)}
-
-
-def _find_fault(
-  features: Mapping[str, tf.train.Feature] | None,
-  spec: Spec,
-  highest: Mapping[str, float],
-) -> str:
-  """Returns a record's first fault, to follow its name; "" for none."""
-  if features is None:
-    return "is not a tf.train.Example"
-  sizes: dict[str, str] = {}  # The wrong sizes by the flags that correct them.
-  for name, feature in spec.items():
-    needed = "float_list" if feature.dtype.is_floating else "int64_list"
-    stored = (
-      features[name].WhichOneof("kind") if name in features else "nothing"
-    )
-    if stored != needed:
-      return f"has {stored} as {name}, not {needed}"
-    values = np.array(getattr(features[name], needed).value)
-    length = math.prod(feature.shape)
-    if len(values) != length:
-      is_masked = name.startswith("masked_lm")
-      flag = "max_predictions_per_seq" if is_masked else "max_seq_length"
-      size = f"{len(values)} {name}, not {length}"
-      sizes.setdefault(f"`{flag}={len(values)}`", size)
-    high = highest.get(name, np.inf)
-    outside = values[~((values >= 0) & (values <= high))]
-    if name in highest and outside.size and not sizes:
-      return f"has {name} {outside[0]}, but the model allows 0 to {high:.8g}"
-  if not sizes:
-    return ""
-  return f"has {' and '.join(sizes.values())}; set {' '.join(sizes)}"
 
 
 def training_dataset(
@@ -312,30 +300,3 @@ def _assert_in_range(
       condition=tf.logical_not(is_outside),
       data=[f"a value in a record is out of range; allowed are {ranges}"],
     )
-
-
-@contextlib.contextmanager
-def naming_records(
-  files: RecordFiles, spec: Spec, vocab_size: int, type_vocab_size: int
-) -> Iterator[None]:
-  """Raises a ValueError that names file and record if reading fails inside."""
-  try:
-    yield
-  except (
-    tf.errors.InvalidArgumentError,
-    tf.errors.DataLossError,
-    tf.errors.NotFoundError,
-    UnicodeDecodeError,  # TensorFlow's message may quote the record's bytes.
-  ):
-    highest = _highest_values(spec, vocab_size, type_vocab_size)
-    for path in files.paths:
-      if not paths.exists(path):
-        raise ValueError(f"{path} was deleted during the run.") from None
-      _count_records(path)
-      for number, record in enumerate(_read_records(path)):
-        fault = _find_fault(_features(record.numpy()), spec, highest)
-        if fault:
-          raise ValueError(
-            f"{path}: record {number} (counted from 0) {fault}."
-          ) from None
-    raise

@@ -1,19 +1,11 @@
-"""Encodes `tf.train.Example` records, and writes or reuses TFRecord files."""
+"""Encodes `tf.train.Example` records and writes TFRecord files."""
 
 import contextlib
-import dataclasses
-import hashlib
-import json
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
-from absl import logging
 
-from bert_tf import tokenization
-from bert_tf.data import input_pipeline
-from bert_tf.files import atomic, json_files, paths
+from bert_tf.files import atomic
 
 
 def encode_example(
@@ -27,7 +19,7 @@ def encode_example(
   for name, floats in float_features.items():
     example.features.feature[name].float_list.value.extend(floats)
   # Sorted by name, so that an example has the same bytes in every process.
-  return example.SerializeToString(deterministic=True)
+  return bytes(example.SerializeToString(deterministic=True))
 
 
 class RecordWriter:
@@ -59,70 +51,6 @@ def open_writer(files: Sequence[str]) -> Iterator[RecordWriter]:
     yield RecordWriter(writers)
 
 
-def write_or_reuse(
-  path: str,
-  settings: Mapping[str, Any],
-  write_all: Callable[[RecordWriter], int | None],
-) -> input_pipeline.RecordFiles:
-  """Writes a TFRecord file unless it already exists with the same settings.
-
-  The settings are JSON values of everything that the records depend on.
-  `write_all` writes the records and returns how many examples were truncated,
-  or None if it does not count them.
-  """
-  key = json.loads(json.dumps(settings))
-  existing = _find_reusable(path, key)
-  if existing:
-    logging.info("Reusing %s, made from these examples and settings.", path)
-    return existing
-  note = settings_file(path)
-  # An interrupted write must not leave old settings beside new records.
-  paths.remove(note)
-  with open_writer([path]) as writer:
-    num_cut = write_all(writer)
-  files = input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
-  content = {"settings": key, "num_records": files.num_records}
-  content |= {"num_cut": num_cut}
-  atomic.write_lines(note, [json.dumps(content, indent=2)])
-  return files
-
-
-def tokenizer_settings(tokenizer: tokenization.FullTokenizer) -> dict[str, Any]:
-  """Returns what the word pieces of a tokenizer depend on."""
-  return {
-    "vocab": hash_json(list(tokenizer.vocab)),
-    "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,
-    "strip_accents": tokenizer.basic_tokenizer.strip_accents,
-    "unicode": unicodedata.unidata_version,
-  }
-
-
-def hash_json(value: Any) -> str:
-  """Returns the SHA-256 of a JSON value in hexadecimal."""
-  return hashlib.sha256(json.dumps(value).encode()).hexdigest()
-
-
 def settings_file(path: str) -> str:
   """Returns the hidden file that holds the settings of a TFRecord file."""
   return atomic.hidden(path, "settings.json")
-
-
-def _find_reusable(
-  path: str, settings: Mapping[str, Any]
-) -> input_pipeline.RecordFiles | None:
-  note = settings_file(path)
-  if not (paths.exists(note) and paths.exists(path)):
-    return None
-  try:
-    content = json_files.read_object(note)
-    if content.get("settings") != settings:
-      return None
-    existing = input_pipeline.open_records(path)
-  except ValueError as error:
-    logging.warning("%s The file is written again.", error)
-    return None
-  if existing.num_records != content.get("num_records"):
-    return None
-  return dataclasses.replace(
-    existing, num_cut=content.get("num_cut"), is_reused=True
-  )

@@ -1,7 +1,7 @@
 """BERT without a head, with the interface of TF Hub's text encoders.
 
-Code written for TF Hub's BERT works with the SavedModels of Encoder and
-Preprocessor: `tf.saved_model.load`, `hub.load` and `hub.KerasLayer` load them.
+Code written for TF Hub's BERT works with the SavedModel of an Encoder, which
+`tf.saved_model.load`, `hub.load` and `hub.KerasLayer` load.
 """
 
 import os
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from bert_tf.checkpoint import run_info
-from bert_tf.export import saved_models, text
+from bert_tf.export import saved_models
 from bert_tf.files import atomic, tokenizer_files
 from bert_tf.inference import ids_functions
 from bert_tf.modeling import Tensor
@@ -78,75 +78,3 @@ class Encoder(tf.Module):
       "sequence_output": output.sequence_output,
       "encoder_outputs": list(output.all_encoder_layers),
     }
-
-
-class Preprocessor(tf.Module):
-  """Converts texts to inputs of an Encoder.
-
-  A call takes texts, string [B], and returns HUB_NAMES, int32 [B, F]. Use
-  `tokenize`, from texts to int32 [B, (words), (pieces)], and `bert_pack_inputs`
-  for pairs and for other lengths.
-  """
-
-  def __init__(
-    self, tokenizer: text.BertTokenizer, max_seq_length: int
-  ) -> None:
-    super().__init__(name="preprocessor")
-    self.tokenizer = tokenizer  # Owns the vocabulary of the next two.
-    self.tokenize = tokenizer.tokenize_words
-    self.bert_pack_inputs = BertPackInputs(tokenizer, max_seq_length)
-
-  @saved_models.function(saved_models.texts_spec("text"))
-  def __call__(self, text: Tensor) -> dict[str, Tensor]:
-    """Returns the inputs of an Encoder for single texts."""
-    return self.bert_pack_inputs([self.tokenize(text)])
-
-  def signatures(self) -> saved_models.Signatures:
-    """Returns the function that takes texts."""
-    return {
-      ids_functions.TEXT: self.__call__,
-      ids_functions.DEFAULT: self.__call__,
-    }
-
-
-class BertPackInputs(tf.Module):
-  """Packs one or two segments as inputs of an Encoder."""
-
-  def __init__(
-    self, tokenizer: text.BertTokenizer, max_seq_length: int
-  ) -> None:
-    super().__init__(name="bert_pack_inputs")
-    self._max_seq_length = max_seq_length
-    length = tf.TensorSpec([], tf.int32)
-    pieces = tf.RaggedTensorSpec([None, None], tf.int32, 1)
-    # Traced once for all calls below: tracing takes most of the export's time.
-    self._single = saved_models.function([length, pieces])(
-      lambda length, a: tokenizer.pack([a], length)
-    )
-    self._pair = saved_models.function([length, pieces, pieces])(
-      lambda length, a, b: tokenizer.pack([a, b], length)
-    )
-    for ranks in (1, 2):  # Segments without and with a (words) axis.
-      segment = tf.RaggedTensorSpec([None] * (ranks + 1), tf.int32, ranks)
-      for segments in ([segment], [segment, segment]):
-        self.__call__.get_concrete_function(segments)
-        self.__call__.get_concrete_function(segments, seq_length=length)
-
-  @tf.function(autograph=False)
-  def __call__(
-    self, inputs: Sequence[tf.RaggedTensor], seq_length: Tensor | None = None
-  ) -> dict[str, Tensor]:
-    """Returns HUB_NAMES, int32 [B, F]: the segments, truncated and padded.
-
-    `inputs` are one or two of int32 [B, (pieces)] or [B, (words), (pieces)].
-    F is seq_length, int32 [], or max_seq_length.
-    """
-    segments = [
-      segment.merge_dims(1, -1) if segment.ragged_rank > 1 else segment
-      for segment in inputs
-    ]
-    length = self._max_seq_length if seq_length is None else seq_length
-    pack = self._pair if len(segments) == 2 else self._single
-    packed = pack(length, *segments)
-    values = [packed[name] for name in ids_functions.ID_NAMES]
-    return dict(zip(HUB_NAMES, values))

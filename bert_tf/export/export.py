@@ -103,22 +103,15 @@ def build(config: ModelConfig, with_text: bool = True) -> Built:
   if with_text:
     files.needed_vocab()
   task, settings = task_registry.find(files.task_name), files.settings
-  is_preprocessing = task is task_registry.PREPROCESSING
-  if is_preprocessing and not with_text:
-    raise ValueError("`task=preprocessing` takes texts, so it needs `text`.")
   if task is task_registry.PRETRAINING:
     files.config.check_bidirectional(files.config_file)
   tokenizer = None
-  if is_preprocessing or (with_text and task.text_signatures):
+  if with_text and task.text_signatures:
     of_texts = files.make_tokenizer(files.case)
     case = of_texts.basic_tokenizer
     tokenizer = BertTokenizer(
       of_texts.vocab, case.do_lower_case, case.strip_accents
     )
-  if is_preprocessing:
-    assert tokenizer
-    preprocessor = encoders.Preprocessor(tokenizer, settings.max_seq_length)
-    return Built(files, preprocessor, preprocessor.signatures())
   model = saved_models.NamedModel(
     files.load_model(task_registry.load(task.model)),
     files.config.max_position_embeddings,

@@ -7,7 +7,7 @@ into ids for them.
 import logging
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -75,15 +75,26 @@ def convert(
       much.
   """
   loaded = tf.saved_model.load(saved_model)
-  function = ids_functions.SignatureFunction(loaded, ids_functions.IDS, config)
+  function = ids_functions.of_signature(loaded, config)
   path = os.path.join(folder, FILES[runtime])
   if runtime == "onnx":
-    _write_onnx(function, path, is_int8)
+    _write_onnx(loaded.signatures[ids_functions.IDS], path, is_int8)
   else:
     _write_litert(saved_model, path, is_int8)
-  samples = [sample(function, config, *sizes) for sizes in _CHECKED_SIZES]
   converted = ids_functions.load_runtime_file(path, config)
-  largest = find_differences(function, converted, samples)
+  largest: dict[str, float] = {}
+  for sizes in _CHECKED_SIZES:
+    inputs = sample(function, config, *sizes)
+    want, got = function(inputs), converted(inputs)
+    shapes = [{n: v.shape for n, v in sorted(x.items())} for x in (want, got)]
+    if shapes[0] != shapes[1]:
+      raise ValueError(
+        f"the SavedModel returns {shapes[0]}, but its conversion {shapes[1]}."
+      )
+    for name, value in sorted(want.items()):
+      difference = np.abs(value.astype(np.float64) - got[name]).max()
+      # Unlike max(), np.maximum keeps NaN.
+      largest[name] = float(np.maximum(largest.get(name, 0.0), difference))
   # The differences of int8 outputs may have any finite size.
   limit = np.finfo(np.float32).max if is_int8 else _TOLERANCE
   if wrong := [f"{n} by {d:.1e}" for n, d in largest.items() if not d <= limit]:
@@ -93,30 +104,6 @@ def convert(
       "converter."
     )
   return largest
-
-
-def find_differences(
-  expected: IdsFunction,
-  converted: IdsFunction,
-  samples: Sequence[Mapping[str, np.ndarray]],
-) -> dict[str, float]:
-  """Returns the largest absolute difference of each output by name.
-
-  Raises ValueError if outputs or their shapes are not the same.
-  """
-  largest: dict[str, float] = {}
-  for inputs in samples:
-    want, got = expected(inputs), converted(inputs)
-    shapes = [{n: v.shape for n, v in sorted(x.items())} for x in (want, got)]
-    if shapes[0] != shapes[1]:
-      raise ValueError(
-        f"the SavedModel returns {shapes[0]}, but its conversion {shapes[1]}."
-      )
-    for name, value in want.items():
-      difference = np.abs(value.astype(np.float64) - got[name]).max()
-      # Unlike max(), np.maximum keeps NaN.
-      largest[name] = np.maximum(largest.get(name, 0.0), difference)
-  return {name: float(value) for name, value in sorted(largest.items())}
 
 
 def sample(
@@ -145,20 +132,19 @@ def sample(
   return inputs
 
 
-def _write_onnx(
-  function: ids_functions.SignatureFunction, path: str, is_int8: bool
-) -> None:
+def _write_onnx(function: Any, path: str, is_int8: bool) -> None:
   """Writes the function as an ONNX file with dynamic shapes."""
   import onnx
   import tf2onnx
   from onnxruntime import quantization
 
-  names = [n for n in base.ModelInput._fields if n in function.inputs]
+  inputs = function.structured_input_signature[1]
+  names = [name for name in base.ModelInput._fields if name in inputs]
 
   def call(*values: tf.Tensor) -> Mapping[str, Any]:
-    return function.signature(**dict(zip(names, values)))
+    return function(**dict(zip(names, values)))
 
-  signature = [function.inputs[name] for name in names]
+  signature = [inputs[name] for name in names]
   by_position = tf.function(call, signature, autograph=False)
   # The packages log each step, and warn of differences that `convert` checks.
   logging.disable(logging.WARNING)

@@ -103,8 +103,8 @@ class BertTokenizer(tf.Module):
       )
     # Not a decorator: a decorated method does not keep its owner alive, so it
     # would fail on a temporary object, as in BertTokenizer(vocab).tokenize.
-    function = saved_models.function([_TEXTS])(self.tokenize_words)
-    setattr(self, "tokenize_words", function)  # noqa: B010
+    function = tf.function(self._tokenize, [_TEXTS], autograph=False)
+    self._tokenize_texts = function
 
   @classmethod
   def from_pretrained(cls, folder: str | os.PathLike[str]) -> "BertTokenizer":
@@ -170,20 +170,19 @@ class BertTokenizer(tf.Module):
     return self.pack(segments, length, padding == "max_length")
 
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the word-piece ids of texts, string [B]: int32 [B, (pieces)]."""
+    """Returns the word-piece ids of texts, string [B]: int32 [B, (pieces)].
+
+    A punctuation mark or an ideograph is a word. Bytes that are not UTF-8 are
+    dropped.
+    """
     if isinstance(texts, keras.KerasTensor):
       raise ValueError(
         "BertTokenizer takes texts, not a keras.Input; tokenize in "
         "tf.data.Dataset.map and give the model keras.Input of the ids."
       )
-    return self.tokenize_words(texts).merge_dims(1, 2)
+    return self._tokenize_texts(texts)
 
-  def tokenize_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the ids of each word: int32 [B, (words), (pieces)].
-
-    A punctuation mark or an ideograph is a word. Bytes that are not UTF-8 are
-    dropped.
-    """
+  def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
     import tensorflow_text
 
     replace = tf.strings.regex_replace
@@ -207,10 +206,9 @@ class BertTokenizer(tf.Module):
       )
       lengths = tf.strings.length(words.values, "UTF8_CHAR")
       is_too_long = lengths > tokenization.MAX_INPUT_CHARS_PER_WORD
-      return self._wordpiece.tokenize(
-        # [UNK] is in the vocabulary, so it stays a single piece.
-        words.with_values(tf.where(is_too_long, tokenization.UNK, words.values))
-      )
+      # [UNK] is in the vocabulary, so it stays a single piece.
+      short = tf.where(is_too_long, tokenization.UNK, words.values)
+      return self._wordpiece.tokenize(words.with_values(short)).merge_dims(1, 2)
 
   def pack(
     self,

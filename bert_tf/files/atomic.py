@@ -82,9 +82,10 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
     unfinished = os.path.join(parent, os.path.basename(target))
     os.makedirs(unfinished)
     yield unfinished
+    folders = list(os.walk(unfinished))
     names = [
       os.path.relpath(os.path.join(inner, name), unfinished)
-      for inner, _, files in os.walk(unfinished)
+      for inner, _, files in folders
       for name in files
     ]
     for name in names:
@@ -98,7 +99,7 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
         paths.make_folder(os.path.dirname(remote))
         paths.copy(os.path.join(unfinished, name), remote)
       return
-    for inner, _, _ in os.walk(unfinished):
+    for inner, _, _ in folders:
       _flush_names(inner)
     if replaces and os.path.isdir(target):
       # For an instant there is no target: Python cannot swap folders.
@@ -182,8 +183,7 @@ def check_writable(path: str, name: str, is_folder: bool) -> None:
   while not os.path.lexists(parent):
     parent = os.path.dirname(parent)
   try:
-    with tempfile.TemporaryFile(dir=parent):
-      pass
+    tempfile.TemporaryFile(dir=parent).close()
   except OSError as error:
     raise OSError(
       f"cannot write `{name}` {path}: {parent}: {error.strerror}."

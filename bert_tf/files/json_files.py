@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bert_tf.files import messages, paths, recognize
+from bert_tf.files import atomic, messages, paths, text_lines
 
 
 def read(path: str, value_type: Any = Any) -> Any:
@@ -21,13 +21,19 @@ def read(path: str, value_type: Any = Any) -> Any:
 
 def read_object(path: str) -> dict[str, Any]:
   """Reads the object in a JSON file; raises the errors of `read`."""
-  return read(path, dict[str, Any])
+  value: dict[str, Any] = read(path, dict[str, Any])
+  return value
 
 
 def find_object(folder: str, name: str) -> dict[str, Any] | None:
   """Returns the object in a JSON file of a folder; None without the file."""
   path = os.path.join(folder, name)
   return read_object(path) if paths.exists(path) else None
+
+
+def write(path: str, value: Any) -> None:
+  """Writes a value to a JSON file, indented by two spaces."""
+  atomic.write_lines(path, [json.dumps(value, indent=2)])
 
 
 def parse(content: bytes | str, path: str) -> Any:
@@ -40,9 +46,8 @@ def parse(content: bytes | str, path: str) -> Any:
   except RecursionError:
     raise ValueError(f"{path} is not JSON: it is nested too deeply.") from None
   except ValueError as error:
-    form = recognize.form(content) if isinstance(content, bytes) else ""
-    # A file that begins like JSON is damaged.
-    but = f", but {form}" if form and not form.startswith("a JSON") else ""
+    form = text_lines.name_format(content) if isinstance(content, bytes) else ""
+    but = f", but {form}" if form else ""
     raise ValueError(f"{path} is not JSON{but}: {error}.") from None
 
 

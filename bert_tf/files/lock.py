@@ -27,7 +27,6 @@ def hold(folder: str) -> contextlib.AbstractContextManager[None]:
   Raises:
     FolderInUseError: if another process, or this one, holds the lock.
   """
-  paths.make_folder(folder)
   return _hold(
     os.path.join(folder, FILE), f"another process trains in {folder}"
   )
@@ -39,7 +38,6 @@ def hold_file(path: str) -> Iterator[None]:
 
   The lock is a hidden file beside it, which is removed at the end.
   """
-  paths.make_folder(os.path.dirname(path))
   lock = atomic.hidden(path, "lock")
   with _hold(lock, f"another process writes {path}"):
     try:
@@ -50,6 +48,8 @@ def hold_file(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _hold(path: str, fault: str) -> Iterator[None]:
+  folder = os.path.dirname(path)
+  paths.make_folder(folder)
   # If the system has no flock at all, filelock itself uses another lock.
   lock = filelock.FileLock(path)
   try:
@@ -60,7 +60,6 @@ def _hold(path: str, fault: str) -> Iterator[None]:
   except OSError as error:
     if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
       raise
-    folder = os.path.dirname(path)
     logging.warning("%s has no locks, so start only one command in it.", folder)
   try:
     yield

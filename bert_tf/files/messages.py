@@ -2,8 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 
 def join_names(names: Sequence[str], num_shown: int = 20) -> str:
@@ -16,31 +15,16 @@ def join_names(names: Sequence[str], num_shown: int = 20) -> str:
 def did_you_mean(
   word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6
 ) -> str:
-  """Returns a hint at the names that resemble a wrong one; "" if none does."""
-  close = difflib.get_close_matches(word, sorted(names), most, cutoff)
-  return f" Did you mean {', '.join(close)}?" if close else ""
+  """Returns a hint at the names that resemble a wrong one; "" if none does.
 
-
-def missing_columns(
-  columns: Sequence[Any],
-  existing: Sequence[str],
-  settings: Mapping[Any, str] | None = None,
-) -> str:
-  """Describes the columns that a table lacks or has twice; "" for none.
-
-  `settings` has the setting that names a column, by column.
+  Names that contain all of its parts, such as text_a_column for text_column,
+  resemble it more than those with many of its letters.
   """
-  faults = []
-  for column in dict.fromkeys(columns):
-    if (count := existing.count(column)) != 1:
-      fault = f"{count} columns" if count else "no column"
-      setting = (settings or {}).get(column)
-      suffix = f" (`{setting}`)" if setting else ""
-      faults.append(f"{fault} {column!r}{suffix}")
-  if not faults:
-    return ""
-  names = join_names(existing) or "none"
-  return f"{' and '.join(faults)}. Its columns: {names}."
+  parts = set(re.split("[-_]+", word.strip("-")))
+  names = sorted(names)
+  close = [n for n in names if parts <= set(re.split("[-_]+", n))]
+  close = close or difflib.get_close_matches(word, names, most, cutoff)
+  return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def shorten(text: str, size: int = 80) -> str:

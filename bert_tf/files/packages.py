@@ -1,6 +1,7 @@
 """Optional packages, and the commands that install them."""
 
 import contextlib
+import importlib
 import pathlib
 import types
 from collections.abc import Iterator
@@ -32,14 +33,13 @@ def import_tensorflow_text(purpose: str) -> types.ModuleType:
   import tensorflow as tf
 
   try:
-    import tensorflow_text
+    return importlib.import_module("tensorflow_text")
   except (ImportError, tf.errors.OpError) as error:
     requirement = tensorflow_text_requirement(tf.__version__)
     raise ImportError(
       f"{purpose} needs tensorflow-text ({errors.reason(error)}): pip install "
       f"'{requirement}'"
     ) from error
-  return tensorflow_text
 
 
 def tensorflow_text_requirement(version: str) -> str:

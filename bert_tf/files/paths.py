@@ -54,7 +54,7 @@ class _RawGFile(io.RawIOBase):
 
   def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
     self._file.seek(offset, whence)
-    return self._file.tell()
+    return int(self._file.tell())
 
   def close(self) -> None:
     self._file.close()
@@ -73,10 +73,10 @@ def open_bytes(path: str) -> BinaryIO:
   return open(path, "rb")
 
 
-def read_bytes(path: str) -> bytes:
-  """Returns the whole content of a file."""
+def read_bytes(path: str, size: int = -1) -> bytes:
+  """Returns the content of a file, or its first `size` bytes."""
   with open_bytes(path) as reader:
-    return reader.read()
+    return reader.read(size)
 
 
 def sha256(path: str) -> str:
@@ -108,7 +108,7 @@ def is_file(path: str) -> bool:
 def num_bytes(path: str) -> int:
   """Returns the size of a file as stored."""
   if is_remote(path):
-    return _gfile("stat", path).length
+    return int(_gfile("stat", path).length)
   return os.path.getsize(path)
 
 

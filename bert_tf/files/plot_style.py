@@ -1,9 +1,8 @@
 """Plots of curves in one style.
 
-    with style.open_picture("curves.png", num_panels=2) as (left, right):
+    with plot_style.open_picture("curves.png", num_panels=2) as (left, right):
       left.set(title="loss", xlabel="step")
-      style.draw_line(left, steps, losses, "training")
-      style.draw_points(left, eval_steps, eval_losses, "held out")
+      plot_style.draw_line(left, steps, losses, "training")
 
 matplotlib is imported only when something is drawn.
 """
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bert_tf.files import atomic, packages
 
 if TYPE_CHECKING:
-  from matplotlib.axes import Axes
+  from matplotlib.axes import Axes as Axes
 else:
   Axes = Any
 
@@ -48,13 +47,8 @@ def open_picture(
 ) -> Iterator[list[Axes]]:
   """Yields panels to draw in, then adds their legends and writes the file.
 
-  The panels are side by side if the width has room for them.
-
-  Args:
-    path: file to write. Its suffix is the format, such as .png or .svg.
-    num_panels: number of panels.
-    width: width of the picture in pixels.
-    panel_height: height of each row of panels in pixels.
+  The panels are side by side if the width, in pixels, has room for them. The
+  suffix of the path is the format, such as .png or .svg.
 
   Raises:
     ValueError: if matplotlib does not write the format of the suffix.
@@ -90,20 +84,15 @@ def draw_line(
   y: Sequence[float],
   name: str,
   color: str | None = None,
+  are_rare: bool = False,
 ) -> str:
-  """Draws a line and returns its color, by default the next of COLORS."""
-  marker = "." if len(x) <= _MAX_MARKERS else None
-  (drawn,) = axis.plot(x, y, marker=marker, label=name, color=color)
+  """Draws a line and returns its color, by default the next of COLORS.
+
+  Rare measurements, such as evaluations, are circles on a dotted line.
+  """
+  style: dict[str, Any] = {"marker": "." if len(x) <= _MAX_MARKERS else None}
+  if are_rare:
+    style = {"marker": "o", "ls": ":", "linewidth": 1}
+    style["markerfacecolor"] = "white"
+  (drawn,) = axis.plot(x, y, label=name, color=color, **style)
   return str(drawn.get_color())
-
-
-def draw_points(
-  axis: Axes,
-  x: Sequence[float],
-  y: Sequence[float],
-  name: str,
-  color: str | None = None,
-) -> None:
-  """Draws rare measurements, such as evaluations, as circles."""
-  style: dict[str, Any] = {"linewidth": 1, "markerfacecolor": "white"}
-  axis.plot(x, y, "o:", label=name, color=color, **style)

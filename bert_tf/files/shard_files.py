@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bert_tf.files import atomic, compression, json_files, messages, paths
+from bert_tf.files import json_files, messages, paths, text_lines
 
 _SHARD = re.compile(r"(.*-)\d{5}-of-(\d{5})(.*)")
 
@@ -19,7 +19,7 @@ def shard_names(output_file: str, num_shards: int) -> list[str]:
   """
   if num_shards == 1:
     return [output_file]
-  name = compression.without_suffix(output_file)
+  name = text_lines.without_suffix(output_file)
   suffix = output_file[len(name) :]
   ends = (f"{i:05d}-of-{num_shards:05d}" for i in range(num_shards))
   return [f"{name}-{end}{suffix}" for end in ends]
@@ -35,23 +35,21 @@ def expand(pattern: str) -> list[str]:
   if paths.exists(pattern):
     return [pattern]
   files = paths.matches(pattern)
-  first: dict[tuple[str, str], re.Match[str]] = {}
+  counts: dict[tuple[str, str], str] = {}
   for shard in filter(None, map(_SHARD.fullmatch, files)):
     start, count, end = shard.groups()
-    other = first.setdefault((start, end), shard)
-    if other[2] != count:
+    if (other := counts.setdefault((start, end), count)) != count:
       raise ValueError(
-        f"{other[0]} and {shard[0]} belong to different data sets. Remove the "
-        "files of one of them."
+        f"{start}00000-of-{other}{end} and {start}00000-of-{count}{end} belong "
+        "to different data sets. Remove the files of one of them."
       )
-  for shard in first.values():
-    start, count, end = shard.groups()
+  for (start, end), count in counts.items():
     whole = {f"{start}{i:05d}-of-{count}{end}" for i in range(int(count))}
     missing = sorted(fnmatch.filter(whole.difference(files), pattern))
     if missing:
       raise ValueError(
-        f"{shard[0]} exists, but {missing[0]} does not. Add it; to read only "
-        "some of the shards, name them one by one."
+        f"{missing[0]} is missing. Add it; to read only some of the shards, "
+        "name them one by one."
       )
   return files
 
@@ -64,11 +62,6 @@ def check_output(names: Iterable[str], input_files: Iterable[str]) -> None:
       raise ValueError(f"output_file {name} is an input file; choose another.")
     if paths.is_folder(name) or name.endswith("/"):
       raise ValueError(f"output_file {name} is a folder; name a file in it.")
-
-
-def write_settings(settings: dict[str, Any], note: str) -> None:
-  """Writes settings to the file `note`, to be checked when a run resumes."""
-  atomic.write_lines(note, [json.dumps(settings, indent=2)])
 
 
 def read_settings(note: str) -> dict[str, Any]:
@@ -85,19 +78,19 @@ def check_same_settings(
   remedy: str = "drop `resume` to build everything again",
 ) -> None:
   """Raises ValueError unless the file `note` has the same settings."""
-  for name, values in _differences(read_settings(note), settings):
-    then, now = (messages.shorten(json.dumps(value)) for value in values)
-    raise ValueError(
-      f"cannot resume: `{name}` is {now}, but was {then} in {note}; {remedy}."
-    )
+  before = dict(_flatten(read_settings(note)))
+  for name, now in _flatten(settings):
+    if (then := before.get(name)) != now:
+      is_now, was = (messages.shorten(json.dumps(x)) for x in (now, then))
+      raise ValueError(
+        f"cannot resume: `{name}` is {is_now}, but was {was} in {note}; "
+        f"{remedy}."
+      )
 
 
-def _differences(
-  before: dict[str, Any], settings: dict[str, Any]
-) -> Iterator[tuple[str, tuple[Any, Any]]]:
+def _flatten(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
   for name, value in settings.items():
-    then = before.get(name)
     if isinstance(value, dict):
-      yield from _differences(then if isinstance(then, dict) else {}, value)
-    elif then != value:
-      yield name, (then, value)
+      yield from _flatten(value)
+    else:
+      yield name, value

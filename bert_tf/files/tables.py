@@ -3,13 +3,10 @@
 import csv
 import dataclasses
 import json
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from absl import logging
-
-from bert_tf.files import messages, parquet, recognize, text_lines
+from bert_tf.files import errors, messages, packages, text_lines
 
 # A name in the header, or a number from 0 in a file without a header.
 Column = str | int
@@ -20,8 +17,7 @@ T = TypeVar("T")
 # Largest limit that the package csv accepts on every system.
 _MAX_CELL_CHARS = 2**31 - 1
 
-# What `recognize.form` calls files of the formats without separators.
-_FORMS = {"jsonl": "JSON lines", "parquet": "Parquet"}
+_PARQUET_BATCH_ROWS = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,58 +32,30 @@ class Table:
   optional: Sequence[Column] = ()  # Columns to read if the file has them.
 
 
-class Examples(list[T]):
-  """Examples of a file, and its rows that were dropped."""
-
-  dropped: Sequence[Any] = ()  # Those of a table by their numbers, from 0.
-
-
 class BadRowError(ValueError):
   """A row is faulty; the message describes the fault."""
 
 
-def read(
-  table: Table,
-  convert: Callable[[int, Row], T | None],
-  skip_bad_rows: bool | None = None,
-) -> Examples[T]:
+def read(table: Table, convert: Callable[[int, Row], T | None]) -> list[T]:
   """Reads and converts the rows of a file. Skips blank lines.
 
   Args:
     table: the file.
     convert: takes the number of a line (in Parquet of a row), from 1, and its
       row. Returns None to leave out the row, or raises BadRowError.
-    skip_bad_rows: whether to only log faulty rows; None if that is no option.
 
   Raises:
     ValueError: if the header lacks a column or a row is faulty. Names the file
       and the line.
   """
-  examples: Examples[T] = Examples()
-  faults = {}
-  for number, (line, row) in enumerate(read_rows(table)):
+  examples = []
+  for line, row in read_rows(table):
     try:
-      if isinstance(row, BadRowError):
-        raise row
       example = convert(line, row)
-      if example is not None:
-        examples.append(example)
     except BadRowError as error:
-      is_parquet = table.file_format == "parquet"
-      number_text = f", row {line}" if is_parquet else f":{line}"
-      fault = f"{table.path}{number_text}: {error}"
-      if not skip_bad_rows:
-        advice = other_form(table)
-        if not advice and skip_bad_rows is not None:
-          advice = " `skip_bad_rows` leaves such rows out."
-        raise ValueError(f"{fault}.{advice}") from None
-      faults[number] = fault
-  examples.dropped = list(faults)
-  if faults:
-    first = next(iter(faults.values()))
-    logging.warning(
-      f"Skipped {len(faults)} bad rows of {table.path}; the first: {first}"
-    )
+      raise ValueError(f"{table.path}:{line}: {error}.") from None
+    if example is not None:
+      examples.append(example)
   return examples
 
 
@@ -144,55 +112,54 @@ def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
   return cell
 
 
-def other_form(table: Table) -> str:
-  """Returns a sentence about a file that has another form; "" if it has not."""
-  form, file_format = recognize.form_of(table.path), table.file_format
-  if form in ("", _FORMS.get(file_format), "a JSON object"):
-    return ""
-  if file_format in ("tsv", "csv") and form.startswith("columns between"):
-    return ""  # `_find_delimiter` knows them all.
-  return f" The file holds {form}: name that format, or convert the file."
-
-
-def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
-  """Yields (number from 1, row or its fault), as `read`, without the header.
+def read_rows(table: Table) -> Iterator[tuple[int, Row]]:
+  """Yields (number from 1, row), as `read`, without the header.
 
   Raises:
-    ValueError: if the header lacks a column or has it twice.
+    ValueError: as `read`, for a row that is not one of the format.
   """
   if table.file_format == "parquet":
-    columns = list(dict.fromkeys(map(str, table.columns)))
-    yield from enumerate(
-      parquet.read_rows(
-        table.path, columns, table.settings, [*map(str, table.optional)]
-      ),
-      1,
-    )
+    yield from enumerate(_read_parquet(table), 1)
     return
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
       if content.strip():
-        yield line, _parse_json_row(content, table)
+        yield line, _parse_json_row(content, table, line)
     return
-  lines = _read_cells(table, _find_delimiter(table))
-  cells: Iterator[tuple[int, list[str]]] = (line for line in lines if line[1])
-  header = None
-  if not isinstance(table.columns[0], int):
-    _, header = next(cells, (1, []))
-    if fault := messages.missing_columns(table.columns, header, table.settings):
-      raise ValueError(f"{table.path} has {fault}{other_form(table)}")
-    count = len(header)
-  else:  # Most rows have the right number of columns.
-    rows = list(cells)
-    count = statistics.mode([len(row) for _, row in rows] or [0])
-    cells = iter(rows)
-  for line, row in cells:
-    if len(row) != count:
+  has_header = isinstance(table.columns[0], str)
+  header: list[str] = []
+  width = 0
+  for line, row in _read_cells(table, _find_delimiter(table)):
+    if not row:
+      continue
+    if not width:
+      width = len(row)
+      if has_header:
+        header = row
+        _check_columns(table, header, f"{table.path} has")
+        continue
+    if len(row) != width:
       content = messages.shorten(" | ".join(row))
-      fault = f"{len(row)} columns instead of {count}: {content}"
-      yield line, BadRowError(fault)
-    else:
-      yield line, dict(zip(header, row)) if header else row
+      raise ValueError(
+        f"{table.path}:{line}: {len(row)} columns instead of {width}: "
+        f"{content}."
+      )
+    yield line, dict(zip(header, row)) if header else row
+  if has_header and not header:
+    _check_columns(table, [], f"{table.path} has")
+
+
+def _check_columns(table: Table, names: Sequence[str], subject: str) -> None:
+  """Raises ValueError for the first column that is missing or there twice."""
+  for column in table.columns:
+    if (count := names.count(str(column))) != 1:
+      fault = f"{count} columns" if count else "no column"
+      setting = table.settings.get(column)
+      suffix = f" (`{setting}`)" if setting else ""
+      others = messages.join_names(names) or "none"
+      raise ValueError(
+        f"{subject} {fault} {column!r}{suffix}. Its columns: {others}."
+      )
 
 
 def _find_delimiter(table: Table) -> str:
@@ -200,15 +167,11 @@ def _find_delimiter(table: Table) -> str:
   # default. Excel writes semicolons where the comma is the decimal sign.
   default = "\t" if table.file_format == "tsv" else ","
   sizes = {}
-  for delimiter in (default, *"\t,;|"):
+  for delimiter in default + "\t,;|":
     # Quotation marks look wrong between other delimiters than the file's.
     _, first = next(_read_cells(table, delimiter, strict=False), (1, []))
-    if all(
-      first.count(column) == 1
-      if isinstance(column, str)
-      else column < len(first)
-      for column in table.columns
-    ):
+    columns = first if isinstance(table.columns[0], str) else range(len(first))
+    if set(table.columns).issubset(columns):
       return delimiter
     sizes[delimiter] = len(first)
   # The error about a missing column lists those that the file seems to have.
@@ -249,17 +212,52 @@ def csv_cells(
     raise ValueError(f"{path}:{rows.line_num}: not CSV ({error}).") from None
 
 
-def _parse_json_row(content: str, table: Table) -> Row | BadRowError:
+def _parse_json_row(content: str, table: Table, line: int) -> Row:
+  fault = "not a JSON object"
   try:
     row = json.loads(content)
     if "\\ud" in content.lower():  # Half a character, a surrogate, fails here.
       json.dumps(row, ensure_ascii=False).encode()
   except (ValueError, RecursionError) as error:
-    return BadRowError(f"not JSON ({error}): {messages.shorten(content)}")
+    row, fault = None, f"not JSON ({error})"
   if not isinstance(row, dict):
-    return BadRowError(f"not a JSON object: {messages.shorten(content)}")
-  if fault := messages.missing_columns(
-    table.columns, list(row), table.settings
-  ):
-    return BadRowError(fault.removesuffix("."))
+    content = messages.shorten(content)
+    raise ValueError(f"{table.path}:{line}: {fault}: {content}.")
+  _check_columns(table, list(row), f"{table.path}:{line}:")
   return row
+
+
+def check_parquet_installed() -> None:
+  """Raises ImportError if pyarrow is missing."""
+  with packages.needs_extra("reading Parquet", extra="parquet"):
+    import pyarrow  # noqa: F401
+
+
+def _read_parquet(table: Table) -> Iterator[dict[str, Any]]:
+  """Yields rows; class ids become the names that Hugging Face stores."""
+  check_parquet_installed()
+  from pyarrow import parquet
+
+  with text_lines.open_decompressed(table.path) as opened:
+    with errors.reading(table.path):
+      file = parquet.ParquetFile(opened)
+    names = file.schema_arrow.names
+    _check_columns(table, names, f"{table.path} has")
+    columns = {*table.columns, *(n for n in table.optional if n in names)}
+    try:
+      metadata = file.schema_arrow.metadata[b"huggingface"]
+      features = json.loads(metadata)["info"]["features"]
+    except (KeyError, TypeError, ValueError):
+      features = {}
+    classes = {
+      column: features[column]["names"]
+      for column in columns
+      if features.get(column, {}).get("_type") == "ClassLabel"
+    }
+    with errors.reading(table.path):
+      for batch in file.iter_batches(_PARQUET_BATCH_ROWS, columns=[*columns]):
+        for row in batch.to_pylist():
+          for column, labels in classes.items():
+            if isinstance(row[column], int) and 0 <= row[column] < len(labels):
+              row[column] = labels[row[column]]
+          yield row

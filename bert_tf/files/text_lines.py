@@ -1,9 +1,68 @@
-"""Reads text files, plain or compressed."""
+"""Reads and writes text files, plain or compressed as .gz or .bz2."""
 
+import bz2
 import codecs
-from collections.abc import Iterator
+import contextlib
+import gzip
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, TextIO
 
-from bert_tf.files import compression, paths, recognize
+from bert_tf.files import paths
+
+_OPENERS: dict[str, Callable[..., Any]] = {
+  ".gz": gzip.open,
+  ".bz2": bz2.open,
+}
+
+# Formats that are given in place of text or JSON, by their first bytes.
+_OTHER_FORMATS = {
+  b"PAR1": "Parquet",
+  b"PK\x03\x04": "a zip archive, Excel file or PyTorch file",
+  b"\x1f\x8b": "gzip-compressed data (add .gz to its name)",
+  b"<": "HTML or XML",
+}
+
+
+def name_format(head: bytes) -> str:
+  """Names a format that is not text by a file's first bytes; "" for others."""
+  start = head.removeprefix(codecs.BOM_UTF8).lstrip()
+  formats = _OTHER_FORMATS.items()
+  return next((name for magic, name in formats if start.startswith(magic)), "")
+
+
+@contextlib.contextmanager
+def open_decompressed(path: str) -> Iterator[BinaryIO]:
+  """Opens a file for reading bytes; decompresses .gz and .bz2.
+
+  Raises:
+    ValueError: while reading, if a compressed file is damaged or incomplete.
+    OSError: if the file cannot be read.
+  """
+  suffix = os.path.splitext(path)[1]
+  with paths.open_bytes(path) as stored:
+    if suffix not in _OPENERS:
+      yield stored
+      return
+    try:
+      with _OPENERS[suffix](stored) as reader:
+        yield reader
+    except (OSError, EOFError, zlib.error) as error:
+      if isinstance(error, OSError) and error.errno is not None:
+        raise  # An error of the system, not of gzip or bz2.
+      raise ValueError(f"{path}: not a whole {suffix} file: {error}.") from None
+
+
+def text_writer(path: str, name: str) -> TextIO:
+  """Opens a local file for writing text; compresses by the suffix of `name`."""
+  opener: Callable[..., TextIO] = _OPENERS.get(os.path.splitext(name)[1], open)
+  return opener(path, "wt", encoding="utf-8", newline="\n")
+
+
+def without_suffix(path: str) -> str:
+  """Returns a path without its .gz or .bz2."""
+  return path.removesuffix(".gz").removesuffix(".bz2")
 
 
 def read_lines(*names: str) -> Iterator[str]:
@@ -24,7 +83,7 @@ def read_lines_from(path: str, start: int) -> Iterator[tuple[int, str]]:
   Offsets count bytes after decompression. `end` is that of the next line.
   """
   end = start
-  with compression.open_file(path) as reader:
+  with open_decompressed(path) as reader:
     if start:  # A pipe has no offsets.
       reader.seek(start)
     for number, line in enumerate(reader, 1):
@@ -57,9 +116,11 @@ def decode(path: str, content: bytes, first_line: int = 1) -> str:
     return content.decode("utf-8")
   except UnicodeDecodeError as error:
     # A pipe cannot be opened again.
-    if paths.is_file(path) and (form := recognize.form_of(path, True)):
+    head = paths.read_bytes(path, 64) if paths.is_file(path) else b""
+    if form := name_format(head):
       raise ValueError(f"{path} is not text, but {form}.") from None
     line = first_line + content.count(b"\n", 0, error.start)
     raise ValueError(
-      f"{path}:{line}: not UTF-8; convert the file to UTF-8."
+      f"{path}:{line}: not UTF-8. If it is Latin-1, convert it: iconv -f "
+      f"LATIN1 -t UTF-8 {path} > utf8_{os.path.basename(path)}"
     ) from None

@@ -1,7 +1,7 @@
 """Files of a tokenizer: vocab.txt and the files that Hugging Face writes.
 
 These can ask for a tokenizer that this package does not implement. The ids of a
-text would then differ from those in training, which `read_settings` notes.
+text would then differ from those in training, which is warned of.
 """
 
 import dataclasses
@@ -26,26 +26,21 @@ SPECIAL_TOKENS = {
 }
 
 FIXED_SETTINGS = {"tokenize_chinese_chars": True}
-# The only supported values, by file.
-_SUPPORTED: dict[str, dict[str, Any]] = {
-  TOKENIZER_CONFIG: {
-    **FIXED_SETTINGS,
-    **SPECIAL_TOKENS,
-    "do_basic_tokenize": True,
-    "word_tokenizer_type": "basic",
-    "subword_tokenizer_type": "wordpiece",
-    "truncation_side": "right",
-  },
-  SPECIAL_MAP: dict(SPECIAL_TOKENS),
-  TOKENIZER: {
-    "model type": "WordPiece",
-    "model unk_token": "[UNK]",
-    "model continuing_subword_prefix": "##",
-    "normalizer type": "BertNormalizer",
-    "normalizer clean_text": True,
-    "normalizer handle_chinese_chars": True,
-    "pre_tokenizer type": "BertPreTokenizer",
-  },
+# The only supported values, of settings or of the parts of tokenizer.json.
+_SUPPORTED: dict[str, Any] = {
+  **FIXED_SETTINGS,
+  **SPECIAL_TOKENS,
+  "do_basic_tokenize": True,
+  "word_tokenizer_type": "basic",
+  "subword_tokenizer_type": "wordpiece",
+  "truncation_side": "right",
+  "model type": "WordPiece",
+  "model unk_token": "[UNK]",
+  "model continuing_subword_prefix": "##",
+  "normalizer type": "BertNormalizer",
+  "normalizer clean_text": True,
+  "normalizer handle_chinese_chars": True,
+  "pre_tokenizer type": "BertPreTokenizer",
 }
 # The ends of supported tokenizer classes, such as DistilBertTokenizer.
 _CLASSES = (
@@ -55,13 +50,11 @@ _CLASSES = (
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenizerSettings:
-  """Settings of a tokenizer in Hugging Face's files."""
+class Case:
+  """The two settings of letter case; None for one that is not known."""
 
-  # None if no file says it. True if tokenizer_config.json does not say it.
   do_lower_case: bool | None = None
-  strip_accents: bool | None = None  # None: the same as do_lower_case.
-  notes: tuple[str, ...] = ()  # For the user; () for BERT's tokenizer.
+  strip_accents: bool | None = None  # If None, the same as do_lower_case.
 
 
 _Part = dict[str, Any] | None
@@ -89,18 +82,24 @@ class _Tokenizer:
 
 
 def find_vocab(folder: str) -> str | None:
-  """The path of vocab.txt, of a WordPiece tokenizer.json or None."""
+  """Returns the path of vocab.txt, of a WordPiece tokenizer.json, or None."""
   path = os.path.join(folder, VOCAB_FILE)
   if paths.exists(path):
     return path
+  has_pieces = _find_tokenizer(folder).word_pieces
+  return os.path.join(folder, TOKENIZER) if has_pieces else None
+
+
+def _find_tokenizer(folder: str) -> _Tokenizer:
   path = os.path.join(folder, TOKENIZER)
   if not paths.exists(path):
-    return None
-  return path if json_files.read(path, _Tokenizer).word_pieces else None
+    return _Tokenizer()
+  tokenizer: _Tokenizer = json_files.read(path, _Tokenizer)
+  return tokenizer
 
 
 def is_tokenizer_json(vocab_file: str) -> bool:
-  """Whether a vocabulary's file is a tokenizer.json, not a vocab.txt."""
+  """Returns whether a vocabulary is in a tokenizer.json, not a vocab.txt."""
   return os.path.basename(vocab_file) == TOKENIZER
 
 
@@ -127,83 +126,68 @@ def read_vocab(vocab_file: str) -> bytes:
   return "".join(f"{line}\n" for line in lines).encode(errors="replace")
 
 
-@functools.cache  # Several parts of a command load the same tokenizer.
-def warn_of_differing(vocab_file: str) -> None:
-  """Warns once if the files next to a vocabulary ask for another tokenizer."""
-  folder = os.path.dirname(vocab_file)
-  for note in read_settings(folder).notes:
-    logging.warning("%s: %s", folder or ".", note)
+def read_case(folder: str) -> Case:
+  """Returns the letter case of the tokenizer whose files are in a folder.
 
-
-def read_settings(folder: str) -> TokenizerSettings:
-  """The settings of the tokenizer whose files are in a folder.
+  Without a word about it, tokenizer_config.json means lower case.
 
   Raises:
     ValueError: if a file is damaged.
   """
   config = json_files.find_object(folder, TOKENIZER_CONFIG)
-  path, tokenizer = os.path.join(folder, TOKENIZER), _Tokenizer()
-  if paths.exists(path):
-    tokenizer = json_files.read(path, _Tokenizer)
-  normalizer = tokenizer.normalizer or {}
+  normalizer = _find_tokenizer(folder).normalizer or {}
   lower, accents = normalizer.get("lowercase"), normalizer.get("strip_accents")
   if config is not None:
     lower = config.get("do_lower_case", True if lower is None else lower)
     accents = config.get("strip_accents", accents)
-  notes: tuple[str, ...] = ()
-  if differing := _find_differing(folder, config or {}, tokenizer):
-    notes = (
-      "texts get other ids than in training, because parts of this tokenizer "
-      f"are not implemented: {', '.join(differing)}",
-    )
   where = f"the tokenizer in {folder}"
-  return TokenizerSettings(
+  return Case(
     json_files.check(lower, bool | None, f"do_lower_case of {where}"),
     json_files.check(accents, bool | None, f"strip_accents of {where}"),
-    notes,
   )
 
 
-def _find_differing(
-  folder: str, config: dict[str, Any], tokenizer: _Tokenizer
-) -> list[str]:
+@functools.cache  # Several parts of a command load the same tokenizer.
+def warn_of_differing(vocab_file: str) -> None:
+  """Warns once if the files next to a vocabulary ask for another tokenizer."""
+  folder = os.path.dirname(vocab_file)
+  config = json_files.find_object(folder, TOKENIZER_CONFIG) or {}
+  special = json_files.find_object(folder, SPECIAL_MAP) or {}
+  tokenizer = _find_tokenizer(folder)
+
   def content(token: Any) -> Any:  # Some files store tokens as objects.
     return token.get("content") if isinstance(token, dict) else token
 
-  parts = {}
+  given = [*special.items(), *config.items()]
   for name in ("model", "normalizer", "pre_tokenizer"):
     part = getattr(tokenizer, name)
     # Without one, text is not even split at spaces.
-    for key, value in ({"type": "None"} if part is None else part).items():
-      parts[f"{name} {key}"] = value
-  special = json_files.find_object(folder, SPECIAL_MAP) or {}
-  given = {TOKENIZER_CONFIG: config, SPECIAL_MAP: special, TOKENIZER: parts}
-  found = [
-    f"{name} {value} ({file})"
-    for file, values in given.items()
-    for name, supported in _SUPPORTED[file].items()
-    if (value := content(values.get(name))) not in (supported, None)
+    values = {"type": "None"} if part is None else part
+    given += [(f"{name} {key}", value) for key, value in values.items()]
+  differing = [
+    f"{name} {content(value)}"
+    for name, value in given
+    if content(value) not in (_SUPPORTED.get(name, content(value)), None)
   ]
   kind = str(config.get("tokenizer_class") or _CLASSES[0])
   if not kind.removesuffix("Fast").endswith(_CLASSES):
-    found.append(f"tokenizer_class {kind} ({TOKENIZER_CONFIG})")
+    differing.append(f"tokenizer_class {kind}")
   more = "additional_special_tokens"
-  for file, tokens in (
-    (TOKENIZER_CONFIG, (config.get("added_tokens_decoder") or {}).values()),
-    (TOKENIZER_CONFIG, config.get(more) or ()),
-    (SPECIAL_MAP, special.get(more) or ()),
-    (ADDED, json_files.find_object(folder, ADDED) or ()),
-    (TOKENIZER, tokenizer.added_tokens or ()),
-  ):
-    others = {str(content(token)) for token in tokens}
-    if others := others.difference(SPECIAL_TOKENS.values()):
-      names = messages.join_names(sorted(others), 3)
-      found.append(f"added tokens {names} ({file})")
-  path = os.path.join(folder, VOCAB_FILE)
-  if tokenizer.word_pieces and paths.exists(path):
-    other = read_vocab(os.path.join(folder, TOKENIZER))
-    if paths.read_bytes(path).split() != other.split():
-      found.append(
-        f"other tokens than {VOCAB_FILE}, which is used ({TOKENIZER})"
-      )
-  return found
+  added = [
+    *(config.get("added_tokens_decoder") or {}).values(),
+    *(config.get(more) or ()),
+    *(special.get(more) or ()),
+    *(json_files.find_object(folder, ADDED) or ()),
+    *(tokenizer.added_tokens or ()),
+  ]
+  others = {str(content(token)) for token in added}
+  if others := others.difference(SPECIAL_TOKENS.values()):
+    names = messages.join_names(sorted(others), 3)
+    differing.append(f"added tokens {names}")
+  if differing:
+    logging.warning(
+      "%s: texts get other ids than in training, because parts of this "
+      "tokenizer are not implemented: %s",
+      folder or ".",
+      ", ".join(differing),
+    )

@@ -8,8 +8,12 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from bert_tf import settings, task_registry
-from bert_tf.tasks import config as task_config
-from bert_tf.tasks.squad import config as squad_config
+from bert_tf.tasks.config import (
+  EncoderSettings,
+  MaskedLmSettings,
+  TaskSettings,
+)
+from bert_tf.tasks.squad.config import SquadSettings
 
 if TYPE_CHECKING:
   from bert_tf.checkpoint.model_folder import ModelFolder
@@ -17,12 +21,12 @@ if TYPE_CHECKING:
 # Return a field for a setting of a task by name. Its default is None: what the
 # model's files say.
 _shared, _encoder, _masked_lm, _squad = (
-  functools.partial(settings.saved_setting, kind, note=note)
-  for kind, note in (
-    (task_config.TaskSettings, ""),
-    (task_config.EncoderSettings, "For an encoder. "),
-    (task_config.MaskedLmSettings, "For a pre-trained model. "),
-    (squad_config.SquadSettings, "SQuAD only. "),
+  functools.partial(settings.saved_setting, settings_class, note=note)
+  for settings_class, note in (
+    (TaskSettings, ""),
+    (EncoderSettings, "For an encoder. "),
+    (MaskedLmSettings, "For a pre-trained model. "),
+    (SquadSettings, "SQuAD only. "),
   )
 )
 
@@ -57,8 +61,8 @@ class ModelConfig(ModelFiles):
 
   task: str | None = settings.model(
     None,
-    "The task of the model. encoder has TF Hub's interface and no head, and "
-    "preprocessing turns texts into BERT's inputs. Default: the checkpoint's.",
+    "The task of the model. encoder has TF Hub's interface and no head. "
+    "Default: the checkpoint's.",
     choices=task_registry.TASKS,
     main=True,
   )

@@ -14,9 +14,14 @@ import tensorflow as tf
 
 from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import ids_functions
-from bert_tf.inference.batches import BLOCK_SIZE, answer_rows
 from bert_tf.inference.config import ExtractionConfig
-from bert_tf.inference.inputs import map_rows, texts_by_name, to_rows
+from bert_tf.inference.rows import (
+  BLOCK_SIZE,
+  answer_rows,
+  map_rows,
+  texts_by_name,
+  to_rows,
+)
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, encoder
 from bert_tf.text.unknown_pieces import PieceCounts

@@ -4,7 +4,6 @@ It is a Keras model with the weights of a checkpoint, a SavedModel, or a file of
 ONNX or LiteRT.
 """
 
-import abc
 import functools
 import threading
 from collections.abc import (
@@ -45,19 +44,27 @@ _NUM_EAGER_CALLS = 4
 Specs = Mapping[str, tf.TensorSpec]
 
 
-class IdsFunction(abc.ABC):
+class IdsFunction:
   """A function of a model on word-piece ids; several threads may call it.
 
-  Attributes:
+  Args:
+    config: the sizes of the model.
     inputs: dtypes and shapes of the inputs, by name.
     outputs: dtypes and shapes of the outputs, by name.
+    compute: returns the outputs by name for int32 arrays by name.
   """
 
-  inputs: Specs
   outputs: Specs
 
-  def __init__(self, config: BertConfig) -> None:
-    self._config = config
+  def __init__(
+    self,
+    config: BertConfig,
+    inputs: Specs,
+    outputs: Specs,
+    compute: Callable[[Mapping[str, np.ndarray]], Mapping[str, Any]],
+  ) -> None:
+    self.inputs, self.outputs = inputs, outputs
+    self._config, self._compute = config, compute
 
   def __call__(
     self, arrays: Mapping[str, np.ndarray], names: Collection[str] = ()
@@ -81,12 +88,8 @@ class IdsFunction(abc.ABC):
       raise ValueError(errors.reason(error)) from error
     return {name: np.asarray(outputs[name]) for name in names or outputs}
 
-  def prepare(self) -> None:  # noqa: B027 - most have nothing to do.
+  def prepare(self) -> None:
     """Does what the first calls would do, such as tracing."""
-
-  @abc.abstractmethod
-  def _compute(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
-    """Returns the outputs by name for `inputs` by name."""
 
 
 class KerasFunction(IdsFunction):
@@ -109,8 +112,8 @@ class KerasFunction(IdsFunction):
     names: Sequence[str] = ID_NAMES,
     rank: int = 2,
   ) -> None:
-    super().__init__(config)
     self.inputs = {n: tf.TensorSpec([None] * rank, tf.int32, n) for n in names}
+    self._config, self._compute = config, self._compute_eagerly_first
     self._call = call
     self._lock = threading.Lock()
     self._num_eager_calls = _NUM_EAGER_CALLS  # That are left.
@@ -139,7 +142,9 @@ class KerasFunction(IdsFunction):
     with layer_norm.fused():
       return self._traced.get_concrete_function()
 
-  def _compute(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+  def _compute_eagerly_first(
+    self, arrays: Mapping[str, np.ndarray]
+  ) -> Mapping[str, Any]:
     tensors = [tf.constant(array) for array in arrays.values()]
     with self._lock:
       is_eager = self._num_eager_calls > 0
@@ -148,75 +153,6 @@ class KerasFunction(IdsFunction):
       return self._call(dict(zip(arrays, tensors)))
     with layer_norm.fused():
       return self._traced(*tensors)
-
-
-class SignatureFunction(IdsFunction):
-  """A signature of a SavedModel."""
-
-  def __init__(self, loaded: Any, name: str, config: BertConfig) -> None:
-    super().__init__(config)
-    self._owner = loaded  # Keeps the variables alive.
-    self.signature = loaded.signatures[name]
-    self.inputs = self.signature.structured_input_signature[1]
-    self.outputs = self.signature.structured_outputs
-
-  def _compute(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
-    tensors = {name: tf.constant(array) for name, array in arrays.items()}
-    return self.signature(**tensors)
-
-
-class OnnxFunction(IdsFunction):
-  """A function in a file of ONNX, for onnxruntime."""
-
-  def __init__(self, path: str, config: BertConfig, num_threads: int) -> None:
-    super().__init__(config)
-    with packages.needs_extra("ONNX", extra="onnx"):
-      import onnxruntime
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = num_threads
-    with errors.reading(path):
-      self._session = onnxruntime.InferenceSession(
-        path, options, providers=["CPUExecutionProvider"]
-      )
-    self.inputs, self.outputs = (
-      {
-        value.name: _spec(value.name, value.shape, value.type[7:-1])
-        for value in values  # The type of float32 is "tensor(float)".
-      }
-      for values in (self._session.get_inputs(), self._session.get_outputs())
-    )
-
-  def _compute(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
-    names = [*self.outputs]
-    return dict(zip(names, self._session.run(names, dict(arrays))))
-
-
-class LiteRtFunction(IdsFunction):
-  """A function in a file of LiteRT, which computes one batch at a time."""
-
-  def __init__(self, path: str, config: BertConfig, num_threads: int) -> None:
-    super().__init__(config)
-    with packages.needs_extra("LiteRT", extra="litert"):
-      from ai_edge_litert import interpreter
-    with errors.reading(path):
-      self._run = interpreter.Interpreter(
-        path, num_threads=num_threads or None
-      ).get_signature_runner()
-    self._lock = threading.Lock()
-    self.inputs, self.outputs = (
-      {
-        name: _spec(name, value["shape_signature"], value["dtype"])
-        for name, value in values.items()
-      }
-      for values in (
-        self._run.get_input_details(),
-        self._run.get_output_details(),
-      )
-    )
-
-  def _compute(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
-    with self._lock:
-      return self._run(**arrays)
 
 
 def _spec(name: str, shape: Iterable[Any], dtype: Any) -> tf.TensorSpec:
@@ -228,8 +164,7 @@ def _spec(name: str, shape: Iterable[Any], dtype: Any) -> tf.TensorSpec:
 def open_functions(files: ModelFolder) -> Mapping[str, IdsFunction]:
   """Loads the functions of a model by name.
 
-  They are IDS, and ATTENTION for a checkpoint of a model with a head and for a
-  SavedModel that was exported with it.
+  They are IDS, and ATTENTION for a checkpoint of a model with a head.
 
   Raises:
     ValueError: if the weights are not those of the task's model, or a
@@ -262,8 +197,53 @@ def load_runtime_file(
     DamagedFileError: if the file cannot be read.
     ImportError: if the runtime is not installed.
   """
-  function = OnnxFunction if path.endswith(".onnx") else LiteRtFunction
-  return function(path, config, num_threads)
+  load = _load_onnx if path.endswith(".onnx") else _load_litert
+  return load(path, config, num_threads)
+
+
+def _load_onnx(path: str, config: BertConfig, num_threads: int) -> IdsFunction:
+  with packages.needs_extra("ONNX", extra="onnx"):
+    import onnxruntime
+  options = onnxruntime.SessionOptions()
+  options.intra_op_num_threads = num_threads
+  with errors.reading(path):
+    session = onnxruntime.InferenceSession(
+      path, options, providers=["CPUExecutionProvider"]
+    )
+  inputs, outputs = (
+    # The type of float32 is "tensor(float)".
+    {each.name: _spec(each.name, each.shape, each.type[7:-1]) for each in x}
+    for x in (session.get_inputs(), session.get_outputs())
+  )
+  names = [*outputs]
+  return IdsFunction(
+    config,
+    inputs,
+    outputs,
+    lambda arrays: dict(zip(names, session.run(names, dict(arrays)))),
+  )
+
+
+def _load_litert(
+  path: str, config: BertConfig, num_threads: int
+) -> IdsFunction:
+  with packages.needs_extra("LiteRT", extra="litert"):
+    from ai_edge_litert import interpreter
+  with errors.reading(path):
+    run = interpreter.Interpreter(
+      path, num_threads=num_threads or None
+    ).get_signature_runner()
+  inputs, outputs = (
+    {n: _spec(n, v["shape_signature"], v["dtype"]) for n, v in values.items()}
+    for values in (run.get_input_details(), run.get_output_details())
+  )
+  lock = threading.Lock()  # It computes one batch at a time.
+
+  def compute(arrays: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+    with lock:
+      return run(**arrays)
+
+  return IdsFunction(config, inputs, outputs, compute)
 
 
 def _make_functions(files: ModelFolder) -> dict[str, KerasFunction]:
@@ -312,7 +292,7 @@ def stack_attention(
 
 def _load_saved_model(
   folder: str, config: BertConfig
-) -> dict[str, SignatureFunction]:
+) -> dict[str, IdsFunction]:
   # The operations of all functions must be registered, even to call only those
   # that take no texts.
   missing = None
@@ -333,15 +313,22 @@ def _load_saved_model(
       f"{', '.join(loaded.signatures) or '(none)'}, not {IDS}. One of TF Hub "
       "needs `bert-tf convert`."
     )
-  functions = {
-    name: SignatureFunction(loaded, name, config)
-    for name in (IDS, ATTENTION)
-    if name in loaded.signatures
-  }
   variables = loaded.signatures[IDS].variables
   weights = {v.name.removesuffix(":0"): v.numpy() for v in variables}
   checkpoints.check_finite(folder, weights)
-  return functions
+  return {IDS: of_signature(loaded, config)}
+
+
+def of_signature(loaded: Any, config: BertConfig) -> IdsFunction:
+  """Returns the signature IDS of a loaded SavedModel as a function."""
+  signature = loaded.signatures[IDS]
+
+  def compute(arrays: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+    tensors = {name: tf.constant(array) for name, array in arrays.items()}
+    return loaded.signatures[IDS](**tensors)  # Keeps the variables alive.
+
+  inputs = signature.structured_input_signature[1]
+  return IdsFunction(config, inputs, signature.structured_outputs, compute)
 
 
 class IdsRows:

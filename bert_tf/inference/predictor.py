@@ -13,10 +13,14 @@ from bert_tf import task_registry
 from bert_tf.checkpoint import checkpoint_names, checkpoints
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.inference import ids_functions
-from bert_tf.inference.batches import answer_rows
 from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.feature_extraction import FeatureExtractor
-from bert_tf.inference.inputs import map_rows, texts_by_name, to_rows
+from bert_tf.inference.rows import (
+  answer_rows,
+  map_rows,
+  texts_by_name,
+  to_rows,
+)
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row
 from bert_tf.text.unknown_pieces import PieceCounts
@@ -97,8 +101,11 @@ class Predictor:
     self.tasks: dict[str, base.Task[Any]] = {}
     self._counts: PieceCounts | None = None
     if files.tokenizer is not None:
-      task = base.open_task(
-        self.info.task, files.tokenizer, self.info.settings, self.info.labels
+      spec = task_registry.TASKS[self.info.task]
+      task = task_registry.load(spec.task)(
+        tokenizer=files.tokenizer,
+        settings=self.info.settings,
+        labels=self.info.labels,
       )
       self.tasks = {ids_functions.TEXT: task, **task.variants()}
       self._counts = PieceCounts(files.tokenizer, "the texts")

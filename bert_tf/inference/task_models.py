@@ -4,13 +4,12 @@ They train and evaluate as the scripts do, and write the same files, so each can
 predict with the runs of the other.
 """
 
-import abc
 import dataclasses
 import functools
 import json
 import typing
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,20 +18,20 @@ from bert_tf import settings, task_registry
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import messages
 from bert_tf.inference.config import ModelConfig
-from bert_tf.inference.inputs import (
+from bert_tf.inference.predictor import Predictor
+from bert_tf.inference.rows import (
   as_list,
   check_texts,
   map_rows,
   texts_by_name,
   to_rows,
 )
-from bert_tf.inference.predictor import Predictor
 from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.ner.task import NerTask
 from bert_tf.tasks.rows import Results, Row
-from bert_tf.tasks.squad import decoding
+from bert_tf.tasks.setup import Setup
 from bert_tf.tasks.squad.task import SquadTask
 from bert_tf.tasks.swag.task import SwagTask
 from bert_tf.training import evaluation
@@ -40,11 +39,8 @@ from bert_tf.training import evaluation
 # The rows of a split, and a label for each row.
 Labelled = tuple[Any, Any]
 
-# A class label.
-Label = str | int | float | bool
 
-
-class TaskModel(abc.ABC):
+class TaskModel:
   """A BERT that is fine-tuned for a task with `fit`, and predicts."""
 
   _task: ClassVar[type[base.Task[Any]]]  # A row is one of this task.
@@ -85,14 +81,10 @@ class TaskModel(abc.ABC):
     if output_dir is None:
       self._predictor = self._load(init_checkpoint or "", self._given)
 
-  @abc.abstractmethod
-  def _answer(self, answer: dict[str, Any]) -> Any:
-    """Converts an answer of Predictor to the result of `predict`."""
-
   def predict(self, inputs: Any) -> Any:
-    """Returns the prediction for a row, or a list for several rows.
+    """Returns the answer for a row, or a list of answers for several.
 
-    The first call loads the model.
+    An answer is that of `Predictor.predict`. The first call loads the model.
 
     Args:
       inputs: a row, which is a text, a tuple in the order of the inputs or
@@ -110,7 +102,7 @@ class TaskModel(abc.ABC):
         # The run may have added layers to its initial checkpoint.
         values.pop("bert_config_file", None)
       self._predictor = self._load(self._trained(), values)
-    answers = [self._answer(a) for a in self._predictor.predict(texts)]
+    answers = self._predictor.predict(texts)
     return answers[0] if is_single else answers
 
   def fit(
@@ -243,7 +235,7 @@ class TaskModel(abc.ABC):
       "do_eval": "dev" in data,
     }
     config = settings.replace_values(self._defaults(), values)
-    setup = fine_tuning.load(config)
+    setup = Setup.open(config)
     task = self._task.create(setup)
     labelled = {}
     for split, (inputs, labels) in data.items():
@@ -281,25 +273,12 @@ def _have_text(labels: Iterable[Any]) -> bool:
   )
 
 
-@dataclasses.dataclass(frozen=True)
-class Prediction:
-  """The prediction for one text or pair."""
-
-  # The most probable class; a number for regression; for multilabel, a list of
-  # the labels with a probability above 0.5.
-  label: Label | list[Label]
-  probabilities: Mapping[Label, float]  # Of each label; {} for regression.
-
-
 class Classifier(TaskModel):
   """A BERT that classifies texts or pairs of texts.
 
   Labels are strings, integers or booleans; `predict` returns the same type.
   With problem_type="regression" they are numbers. With
   problem_type="multilabel" each is a list of the classes that apply.
-
-  `predict` returns a Prediction for each text, with its `label` and the
-  `probabilities` of all labels.
 
   Examples:
     >>> model = bert_tf.Classifier(
@@ -311,7 +290,7 @@ class Classifier(TaskModel):
     >>> results["eval_accuracy"]
     1.0
     >>> model.predict("light and fast")
-    Prediction(label='good', probabilities={'bad': 0.0..., 'good': 0.9...})
+    {'label': 'good', 'probabilities': {'bad': 0.0..., 'good': 0.9...}}
 
     Later, or in another program, the folder is enough:
 
@@ -329,31 +308,32 @@ class Classifier(TaskModel):
     A single row gives [C]. A regression has no probabilities, so C is then 0.
     """
     answers = self.predict(inputs)
-    if isinstance(answers, Prediction):
-      return np.array([*answers.probabilities.values()])
-    return np.array([[*a.probabilities.values()] for a in answers])
+    if isinstance(answers, dict):
+      return np.array([*answers["probabilities"].values()])
+    return np.array([[*each["probabilities"].values()] for each in answers])
 
-  def _answer(self, answer: dict[str, Any]) -> Prediction:
-    label, probabilities = answer["label"], answer["probabilities"]
+  def predict(self, inputs: Any) -> Any:
+    """Returns the answer for a row, or a list of answers for several.
+
+    An answer has the `label` and the `probabilities` of all labels, {} for a
+    regression. For multilabel, `label` is a list of the labels with a
+    probability above 0.5.
+    """
+    answers = super().predict(inputs)
     assert self._predictor
     labels = self._predictor.info.labels
-    if probabilities and labels and not labels.are_text:
-      # `fit` was given numbers, whose names in the run are JSON.
-      probabilities = {json.loads(n): p for n, p in probabilities.items()}
-      is_list = isinstance(label, list)
-      label = [*map(json.loads, label)] if is_list else json.loads(label)
-    return Prediction(label, probabilities)
-
-
-@dataclasses.dataclass(frozen=True)
-class Word:
-  """A word of a text and its label."""
-
-  word: str  # As written in the text.
-  label: str  # O, B-TYPE or I-TYPE.
-  probability: float  # Of the label.
-  start: int  # Index of the first character in the text.
-  end: int  # Index after the last character.
+    if not labels or labels.are_text or not labels.labels:
+      return answers
+    # `fit` was given numbers, whose names in the run are JSON.
+    for answer in [answers] if isinstance(answers, dict) else answers:
+      probabilities, label = answer["probabilities"], answer["label"]
+      answer["probabilities"] = {
+        json.loads(name): value for name, value in probabilities.items()
+      }
+      names = [label] if isinstance(label, str) else label
+      numbers = [*map(json.loads, names)]
+      answer["label"] = numbers if isinstance(label, list) else numbers[0]
+    return answers
 
 
 class EntityRecognizer(TaskModel):
@@ -362,8 +342,8 @@ class EntityRecognizer(TaskModel):
   A row is a text, split at white space, or a list of words. Its label is a list
   of tags, or tags separated by white space: O, B-TYPE and I-TYPE.
 
-  `predict` returns a list for each text: its Words with `word`, `label`,
-  `probability`, `start` and `end`. Evaluation needs the extra `ner`.
+  `predict` returns the `words` of each text with their `label`, `probability`,
+  `start` and `end`. Evaluation needs the extra `ner`.
 
   Examples:
     >>> model = bert_tf.EntityRecognizer(
@@ -373,7 +353,8 @@ class EntityRecognizer(TaskModel):
     >>> texts = ["Richmond is a city", "in Richmond and Washington"]
     >>> tags = ["B-LOC O O O", "O B-LOC O B-LOC"]
     >>> results = model.fit(texts, tags)
-    >>> [word.label for word in model.predict("Richmond is a city")]
+    >>> words = model.predict("Richmond is a city")["words"]
+    >>> [word["label"] for word in words]
     ['B-LOC', 'O', 'O', 'O']
   """
 
@@ -393,25 +374,13 @@ class EntityRecognizer(TaskModel):
       row = " ".join(words)
     return super()._row(row)
 
-  def _answer(self, answer: dict[str, Any]) -> list[Word]:
-    return [Word(**word) for word in answer["words"]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Choice:
-  """The predicted choice."""
-
-  choice: int  # Index of the most probable choice.
-  probabilities: Sequence[float]  # Of each choice.
-
 
 class MultipleChoice(TaskModel):
   """A BERT that chooses among texts.
 
   A row is a context and a list of choices; all rows of `fit` have the same
-  number of choices. Its label is the index of the right choice; the setting
-  label_type allows other labels, such as letters. `predict` returns a Choice
-  with the index `choice` and the `probabilities` of all choices.
+  number of choices. Its label is the index of the right choice. `predict`
+  returns the index `choice` and the `probabilities` of all choices.
 
   Examples:
     >>> model = bert_tf.MultipleChoice(
@@ -424,18 +393,11 @@ class MultipleChoice(TaskModel):
     ... ]
     >>> results = model.fit(rows, [0, 1])
     >>> model.predict(rows[0])
-    Choice(choice=0, probabilities=[0..., 0...])
+    {'choice': 0, 'probabilities': [0..., 0...]}
   """
 
   _task = SwagTask
-  _without_files = {
-    "data_dir": "",
-    "task_name": "jsonl",
-    "choice_columns": ("choices",),
-  }
-
-  def _answer(self, answer: dict[str, Any]) -> Choice:
-    return Choice(**answer)
+  _without_files = {"data_dir": ""}
 
   def _rows(self, inputs: Any, labels: Any) -> tuple[list[Row], list[Any]]:
     rows, labels = super()._rows(inputs, labels)
@@ -458,9 +420,10 @@ class QuestionAnswerer(TaskModel):
     a list of all accepted answers, for evaluation;
     None or "" for no answer, with version_2_with_negative=True.
 
-  `predict` returns an Answer. Its `text` is "" for no answer,
-  `nbest` has the best answers with probabilities, and `null_odds`, for SQuAD
-  2.0, is above 0 if "no answer" is more probable than the best answer.
+  `predict` returns the `answer`, None for no answer, with its `start` and `end`
+  in the context, and in `nbest` the best answers with probabilities. For SQuAD
+  2.0, `null_odds` is above 0 if "no answer" is more probable than the best
+  answer.
 
   Examples:
     >>> model = bert_tf.QuestionAnswerer(
@@ -472,21 +435,9 @@ class QuestionAnswerer(TaskModel):
     ...   ("Where is it?", "The hotel is in Oregon."),
     ... ]
     >>> results = model.fit(rows, ["1988", "Oregon"])
-    >>> model.predict(rows[0]).text
+    >>> model.predict(rows[0])["answer"]
     '1988'
   """
 
   _task = SquadTask
   _scores = ("f1",)
-
-  def _answer(self, answer: dict[str, Any]) -> decoding.Answer:
-    nbest = tuple(
-      decoding.Candidate(**{**item, "text": item["text"] or ""})
-      for item in answer["nbest"]
-    )
-    return decoding.Answer(
-      text=answer["answer"] or "",
-      nbest=nbest,
-      null_odds=answer.get("null_odds"),
-      span_text=next((c.text for c in nbest if c.text), ""),
-    )

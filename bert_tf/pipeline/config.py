@@ -9,7 +9,10 @@ import os
 from typing import Any
 
 from bert_tf import settings
-from bert_tf.tasks.pretraining import pretraining_config
+from bert_tf.tasks.pretraining.pretraining_config import (
+  NEIGHBOURS,
+  RANDOM,
+)
 from bert_tf.text import sentences, text_config, vocabulary
 from bert_tf.training.config import ComputeConfig
 
@@ -32,7 +35,7 @@ class Size:
   learning_rate: float
   vocab_size: int
   dropout: float
-  initial_values: str = pretraining_config.RANDOM
+  initial_values: str = RANDOM
   masked_lm_prob: float = 0.15
   no_nsp: bool = False
 
@@ -69,7 +72,7 @@ SIZES = {
     learning_rate=1e-3,
     vocab_size=8_000,
     dropout=0.0,
-    initial_values=pretraining_config.NEIGHBOURS,
+    initial_values=NEIGHBOURS,
     masked_lm_prob=0.25,
     no_nsp=True,
   ),
@@ -80,9 +83,6 @@ SIZES = {
 }
 
 DEFAULT_SIZE = "tiny"
-
-# Settings that describe a new model, so they contradict `model`.
-_NEW_MODEL = ("size", "vocab_size", "initial_values")
 
 
 # Languages with thousands of characters: Chinese ones, Japanese and Korean.
@@ -118,8 +118,7 @@ class PipelineConfig(text_config.PydocConfig):
     "for Python's documentation."
   )
   output_dir: str = settings.checkpoints(
-    help="The folder for the model and its card, README.md. Data go to its "
-    "subfolder data/.",
+    help="The folder for the model. Data go to its subfolder data/.",
     writes="folder",
   )
   model: str | None = settings.model(
@@ -140,7 +139,6 @@ class PipelineConfig(text_config.PydocConfig):
     "number of steps that fill this time into run.json. Data, evaluations and "
     "checkpoints take extra time.",
     minimum=0.0,
-    main=True,
     alternatives=("train_minutes",),
   )
   train_minutes: float = settings.training(
@@ -156,8 +154,8 @@ class PipelineConfig(text_config.PydocConfig):
   vocab_size: int | None = settings.model(
     None,
     "The number of entries in the vocabulary of a new model. Default: by size.",
-    minimum=len(vocabulary.reserved_tokens())
-    + 2,  # A character and its ## piece.
+    # A character and its ## piece.
+    minimum=len(vocabulary.reserved_tokens()) + 2,
   )
   max_seq_length: int = settings.data(
     128, "Maximum length in word pieces.", minimum=16, maximum=512, main=True
@@ -177,24 +175,6 @@ class PipelineConfig(text_config.PydocConfig):
   learning_rate: float | None = settings.training(
     None, "The peak learning rate. Default: by size.", minimum=1e-9, main=True
   )
-  initial_values: str | None = settings.model(
-    None,
-    "How a new model begins: random, the original's way, or neighbours, with "
-    "which small models learn faster. Default: by size.",
-    choices=pretraining_config.INITIAL_VALUES,
-  )
-  masked_lm_prob: float | None = settings.masking(
-    None,
-    "The fraction of word pieces that are masked in training; in held-out "
-    "text, it is 0.15. Default: 0.25 for tiny, otherwise 0.15.",
-    minimum=0.001,
-    maximum=1.0,
-  )
-  no_nsp: bool | None = settings.training(
-    None,
-    "Whether to train without the next-sentence loss. Default: auto (None in "
-    "Python), which is true for tiny and for a --model that has no such loss.",
-  )
   num_workers: int = settings.devices(
     os.cpu_count() or 1,
     "The number of processes that prepare the data.",
@@ -212,9 +192,9 @@ class PipelineConfig(text_config.PydocConfig):
       raise ValueError("Set `train_hours` or `train_minutes`.")
     if "," in self.output_dir:
       raise ValueError(f"`output_dir` {self.output_dir} must not have a comma.")
-    for name in _NEW_MODEL if self.model else ():
+    for name in ("size", "vocab_size"):
       value = getattr(self, name)
-      if value is not None:
+      if self.model and value is not None:
         raise ValueError(
           f"{name}={value} is for a new model, but model {self.model} exists; "
           f"leave out `{name}`."
@@ -227,9 +207,10 @@ class PipelineConfig(text_config.PydocConfig):
 
   def override(self, size: Size) -> Size:
     """Returns the size with the settings of the user in place of its own."""
-    given = {name: getattr(self, name, None) for name in vars(size)}
-    return dataclasses.replace(
-      size, **{name: v for name, v in given.items() if v is not None}
+    names = ("vocab_size", "train_batch_size", "learning_rate")
+    given = {name: getattr(self, name) for name in names}
+    return settings.replace_values(
+      size, {name: v for name, v in given.items() if v is not None}
     )
 
   @property

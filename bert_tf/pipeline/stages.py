@@ -4,13 +4,14 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
 from bert_tf import modeling, tokenization
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.checkpoint.weights import hash_weights
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_shards
@@ -20,18 +21,19 @@ from bert_tf.export import export
 from bert_tf.export.config import ExportConfig
 from bert_tf.files import (
   atomic,
+  json_files,
   packages,
   paths,
   shard_files,
   text_lines,
   tokenizer_files,
 )
-from bert_tf.pipeline import card
-from bert_tf.pipeline.config import PipelineConfig
-from bert_tf.pipeline.model import Model, choose_model
+from bert_tf.model import heads
+from bert_tf.pipeline.config import DEFAULT_SIZE, SIZES, PipelineConfig, Size
 from bert_tf.tasks.pretraining import pretraining
 from bert_tf.tasks.pretraining.pretraining_config import PretrainingConfig
 from bert_tf.text import corpus_build, sources, text_config, vocabulary
+from bert_tf.text.letter_case import Case
 from bert_tf.training import budget, curves
 from bert_tf.training.config import PretrainingTrainConfig, TrainConfig
 
@@ -47,15 +49,17 @@ _DUPE_FACTOR = 5
 # More pieces per word suggest text without spaces. German and Arabic have < 2.
 _MAX_PIECES_PER_WORD = 5
 
-# All evaluations are of the same text, so that a curve joins them.
-_NUM_EVALUATIONS = 10
+# All evaluations are of the same text, so that a curve joins them. The first
+# one comes early, to show whether the run is worth its time.
+_NUM_EVALUATIONS = 12
 _EVAL_BATCH_SIZE = 64
 _MAX_EVAL_STEPS = 50
+_MAX_EVAL_TIME = 0.2  # As a fraction of the time of training.
 
 _SECONDS_BETWEEN_CHECKPOINTS = 300
 
-# With fewer steps, a model learns nothing.
-_MIN_STEPS = 20
+_MIN_STEPS = 20  # With fewer steps, a model learns nothing.
+_FEW_STEPS = 1000  # With fewer, a new model learns little.
 
 # Settings that may change when a run resumes.
 _MAY_CHANGE = (
@@ -64,8 +68,88 @@ _MAY_CHANGE = (
 )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Model:
+  """The model and its training, with all defaults resolved."""
+
+  name: str  # The name of the size, or layers x width of a model to continue.
+  size: Size
+  # Content of bert_config.json. A new vocabulary may turn out to be smaller.
+  bert_config: Mapping[str, Any]
+  case: Case
+  source: ModelFolder | None = None  # The model to continue.
+
+  @property
+  def tokenizer(self) -> tokenization.BasicTokenizer:
+    """The tokenizer that splits text into words."""
+    return tokenization.BasicTokenizer(**vars(self.case))
+
+
+def choose_model(config: PipelineConfig) -> Model:
+  """Returns the model to train.
+
+  Raises ValueError if the model to continue is unidirectional or contradicts a
+  setting.
+  """
+  if config.model:
+    return _read_model(config, config.model)
+  name = config.size or DEFAULT_SIZE
+  size = SIZES[name]
+  if config.has_many_characters:
+    vocab_size = max(size.vocab_size, 16_000)
+    size = dataclasses.replace(size, vocab_size=vocab_size)
+  size = config.override(size)
+  return Model(
+    name=name,
+    size=size,
+    bert_config=size.bert_config(size.vocab_size, config.max_seq_length),
+    case=_choose_case(config, Case(config.do_lower_case)),
+  )
+
+
+def _choose_case(config: PipelineConfig, known: Case) -> Case:
+  if known.do_lower_case is not None:
+    return known
+  return dataclasses.replace(
+    known, do_lower_case=not config.has_marks_as_letters
+  )
+
+
+def _read_model(config: PipelineConfig, path: str) -> Model:
+  files = ModelFolder.open(path, do_lower_case=config.do_lower_case)
+  if os.path.realpath(config.output_dir) == os.path.realpath(files.folder):
+    raise ValueError(
+      f"`output_dir` {config.output_dir} is the folder of the model itself."
+    )
+  files.config.check_lengths(config.max_seq_length, files.config_file)
+  files.config.check_bidirectional(files.config_file)
+  assert files.reader
+  names = files.shapes.keys() - files.reader.untrained
+  if any(name not in names for name in heads.MASKED_LM.shapes):
+    logging.warning(
+      "%s has no masked-LM head, so this head starts from random values.", path
+    )
+  size = Size(
+    num_hidden_layers=files.config.num_hidden_layers,
+    hidden_size=files.config.hidden_size,
+    train_batch_size=32,
+    # A fifth of the rate that made models of width 768; see Size for others.
+    learning_rate=2e-5 * 768 / files.config.hidden_size,
+    vocab_size=len(files.vocab),
+    dropout=files.config.hidden_dropout_prob,
+    no_nsp=any(n not in names for n in heads.NEXT_SENTENCE.shapes),
+  )
+  return Model(
+    name=f"{size.num_hidden_layers} x {size.hidden_size}",
+    size=config.override(size),
+    bert_config=files.config.to_dict(),
+    case=_choose_case(config, files.case),
+    source=files,
+  )
+
+
 def run(config: PipelineConfig) -> None:
-  """Makes data, trains, evaluates, plots, exports and writes the model card.
+  """Makes data, trains, evaluates, plots and exports.
 
   A finished corpus, vocabulary, records and training are kept, and an
   interrupted one is resumed. Raises ValueError if the text cannot be read, the
@@ -84,38 +168,49 @@ def run(config: PipelineConfig) -> None:
       raise ValueError(
         f"text {source.path} is not a file, so it cannot be read twice."
       )
-  corpus_build.check_reading(config.reading, inputs)
+  corpus_build.check_reading(inputs)
   settings = _settings(config, model, inputs)
   settings_file = config.file("settings.json")
   if paths.exists(settings_file):
     remedy = "choose another `output_dir`"
     shard_files.check_same_settings(settings, settings_file, remedy)
-  logging.info("Timing a few steps of training.")
   num_steps, size = _estimate_steps(config, model), model.size
   logging.info(
     f"{model.name}, {size.num_hidden_layers} layers of {size.hidden_size}: "
     f"about {num_steps:,} steps of {size.train_batch_size} sequences will fit "
     f"into {config.train_seconds / 60:g} min."
   )
+  if num_steps < _FEW_STEPS and not model.source:
+    logging.warning(
+      f"A new model learns little in fewer than {_FEW_STEPS:,} steps. Raise "
+      "`train_minutes`, or lower `size` or `max_seq_length`."
+    )
   paths.make_folder(config.file(""))
-  shard_files.write_settings(settings, settings_file)
-  train_files = _make_data(config, model, inputs)
+  json_files.write(settings_file, settings)
+  counts = _write_corpus(config, inputs)
+  _write_vocabulary(config, model)
   coverage = _measure_coverage(config, model)
-  results = _train(config, model, num_steps, train_files)
+  train_files = _write_records(config, model, counts["characters"])
+  results = pretraining.run(
+    training_config(config, model, num_steps, train_files)
+  )
   if results is None:
     return  # After a signal, the same command goes on with the training.
-  curves.plot(
-    config.output_dir, os.path.join(config.output_dir, card.CURVES_FILE)
-  )
+  curves.plot(config.output_dir, os.path.join(config.output_dir, "curves.png"))
   export.run(
     ExportConfig(
       init_checkpoint=config.output_dir,
-      export_dir=os.path.join(config.output_dir, card.EXPORT_DIR),
+      export_dir=os.path.join(config.output_dir, "saved_model", "1"),
     ),
     replaces=True,
   )
-  card.write(config, model, inputs, coverage, results)
-  logging.info("The model and its card are in %s.", config.output_dir)
+  if (loss := results["masked_lm_loss"]) >= coverage.entropy:
+    logging.warning(
+      f"The model is useless: its masked_lm_loss {loss:.3g} is not below "
+      f"{coverage.entropy:.3g}, that of a guess by the frequencies of word "
+      "pieces alone. Train longer."
+    )
+  logging.info("The model is in %s.", config.output_dir)
 
 
 def _settings(
@@ -125,12 +220,13 @@ def _settings(
   settings["text"] = [
     [os.path.basename(s.path), paths.sha256(s.path)] for s in inputs
   ]
-  settings["do_lower_case"] = model.is_lower_case
+  settings["do_lower_case"] = model.case.do_lower_case
   settings["size"] = model.name
-  if model.weights:
+  if model.source:
     # The folder may move, but not change.
-    weights = hash_weights(model.weights)
-    settings["model"] = f"{card.model_name(config)} {weights[:16]}"
+    name = os.path.basename(os.path.abspath(str(config.model)))
+    weights = hash_weights(str(model.source.weights))
+    settings["model"] = f"{name} {weights[:16]}"
   return {name: v for name, v in settings.items() if name not in _MAY_CHANGE}
 
 
@@ -139,7 +235,7 @@ def _estimate_steps(config: PipelineConfig, model: Model) -> int:
 
   Raises ValueError if the time is too short to learn anything.
   """
-  batch_size = model.size.train_batch_size
+  batch_size, length = model.size.train_batch_size, config.max_seq_length
   runner = pretraining.build_estimator(
     modeling.BertConfig.from_dict(dict(model.bert_config)),
     TrainConfig(
@@ -149,16 +245,13 @@ def _estimate_steps(config: PipelineConfig, model: Model) -> int:
       **vars(config.compute),
     ),
   )
-  spec = RecordFormat(
-    config.max_seq_length,
-    model.size.max_predictions_per_seq(config.max_seq_length),
-  ).spec()
+  num_predictions = model.size.max_predictions_per_seq(length)
   batch = {
     name: tf.ones(
       [batch_size, *feature.shape],
       tf.float32 if feature.dtype.is_floating else tf.int32,
     )
-    for name, feature in spec.items()
+    for name, feature in RecordFormat(length, num_predictions).spec().items()
   }
   batches = tf.data.Dataset.from_tensors(batch).repeat()
   runner.build_step(batches.element_spec)
@@ -173,71 +266,51 @@ def _estimate_steps(config: PipelineConfig, model: Model) -> int:
   return num_steps
 
 
-def _make_data(
-  config: PipelineConfig, model: Model, inputs: Sequence[sources.InputFile]
-) -> str:
-  """Writes corpus, vocabulary, records and config.
-
-  Returns the paths of the training records, separated by commas.
-  """
-  train_text = config.file("train.txt")
-  logging.info("Splitting the text into sentences.")
+def _write_corpus(
+  config: PipelineConfig, inputs: Sequence[sources.InputFile]
+) -> Mapping[str, int]:
+  """Writes the sentences to train on and the held-out ones; counts them."""
   output = text_config.Output(
-    output_file=train_text,
+    output_file=config.file("train.txt"),
     eval_output_file=config.file("held_out.txt"),
     eval_fraction=config.eval_fraction,
     random_seed=config.seed,
   )
-  counts = corpus_build.build_corpus(
-    config.reading, inputs, output, config.num_workers, resume=True
+  # settings.json has shown that the text and its settings are the same.
+  report = shard_files.read_settings(output.report_file)
+  if report and paths.exists(output.output_file):
+    counts: dict[str, int] = report["counts"]
+    return counts
+  return corpus_build.build_corpus(
+    config.reading, inputs, output, config.num_workers
   )
-  vocab_file = config.file("vocab.txt")
+
+
+def _write_vocabulary(config: PipelineConfig, model: Model) -> None:
+  """Writes the vocabulary and bert_config.json."""
+  vocab_file, sizes = config.file("vocab.txt"), dict(model.bert_config)
   if not paths.exists(vocab_file):
-    if model.vocab_file:
-      content = tokenizer_files.read_vocab(model.vocab_file)
-      atomic.write_bytes(vocab_file, content)
+    if model.source:
+      vocab = tokenizer_files.read_vocab(str(model.source.vocab_file))
+      atomic.write_bytes(vocab_file, vocab)
     else:
-      logging.info("Learning the vocabulary.")
       learn_vocabulary(
-        train_text,
+        config.file("train.txt"),
         vocab_file,
         model.size.vocab_size,
-        _basic_tokenizer(model),
+        model.tokenizer,
         config.has_many_characters,
       )
-  logging.info("Writing the records.")
-  training, held_out = _record_configs(config, model, counts["characters"])
-  shards = num_shards(train_text)
-  train_records = pretraining_shards.create(
-    training,
-    [train_text],
-    config.file("train.tfrecord"),
-    shards,
-    min(config.num_workers, shards),
-    resume=True,
-  )
-  pretraining_shards.create(
-    held_out,
-    [config.file("held_out.txt")],
-    config.file("held_out.tfrecord"),
-    resume=True,
-  )
-  sizes = dict(model.bert_config)
-  if not model.vocab_file:
+  if not model.source:
     sizes["vocab_size"] = len(tokenization.load_vocab(vocab_file))
   atomic.write_lines(
     config.file("bert_config.json"), [json.dumps(sizes, indent=2)]
   )
-  return ",".join(train_records.output_files)
 
 
 def num_shards(text_file: str) -> int:
   """Returns the number of shards of records for a text file, at least 1."""
   return max(1, round(paths.num_bytes(text_file) / _SHARD_BYTES))
-
-
-def _basic_tokenizer(model: Model) -> tokenization.BasicTokenizer:
-  return tokenization.BasicTokenizer(model.is_lower_case, model.strip_accents)
 
 
 def learn_vocabulary(
@@ -265,12 +338,11 @@ def _measure_coverage(
   """Measures how well the vocabulary covers the held-out text, and logs it."""
   vocab = tokenization.load_vocab(config.file("vocab.txt"))
   lines = text_lines.read_lines(config.file("held_out.txt"))
-  counts, _ = vocabulary.count_words(lines, _basic_tokenizer(model))
+  counts, _ = vocabulary.count_words(lines, model.tokenizer)
   coverage = vocabulary.measure_coverage(vocab, counts)
   logging.info(
-    "Held-out words have %.2f pieces on average; %.2f%% are unknown.",
-    coverage.pieces_per_word,
-    100 * coverage.unknown_fraction,
+    f"Held-out words have {coverage.pieces_per_word:.2f} pieces on average; "
+    f"{coverage.unknown_fraction:.2%} are unknown."
   )
   if coverage.pieces_per_word > _MAX_PIECES_PER_WORD:
     logging.warning(
@@ -281,7 +353,7 @@ def _measure_coverage(
   return coverage
 
 
-def _record_configs(
+def record_configs(
   config: PipelineConfig, model: Model, num_chars: int
 ) -> tuple[PretrainingDataConfig, PretrainingDataConfig]:
   """Returns the settings of the training records and of the held-out ones.
@@ -293,8 +365,7 @@ def _record_configs(
   length = config.max_seq_length
   training = PretrainingDataConfig(
     vocab_file=config.file("vocab.txt"),
-    do_lower_case=model.is_lower_case,
-    strip_accents=model.strip_accents,
+    **vars(model.case),
     max_seq_length=length,
     random_seed=config.seed,
     dupe_factor=_DUPE_FACTOR if num_chars < _SMALL_TEXT_CHARS else 1,
@@ -314,45 +385,66 @@ def _record_configs(
   return training, held_out
 
 
-def _train(
+def _write_records(config: PipelineConfig, model: Model, num_chars: int) -> str:
+  """Writes the records; returns those to train on, separated by commas."""
+  training, held_out = record_configs(config, model, num_chars)
+  train_text, held_out_text = (
+    config.file("train.txt"),
+    config.file("held_out.txt"),
+  )
+  shards = num_shards(train_text)
+  train_records = pretraining_shards.create(
+    training,
+    [train_text],
+    config.file("train.tfrecord"),
+    shards,
+    min(config.num_workers, shards),
+    resume=True,
+  )
+  held_out_file = config.file("held_out.tfrecord")
+  pretraining_shards.create(
+    held_out, [held_out_text], held_out_file, resume=True
+  )
+  return ",".join(train_records.output_files)
+
+
+def training_config(
   config: PipelineConfig, model: Model, num_steps: int, train_files: str
-) -> dict[str, float | int] | None:
-  """Trains and evaluates; returns the results, or None after a signal."""
+) -> PretrainingConfig:
+  """Returns the settings of training, which takes about `num_steps`."""
   size, length = model.size, config.max_seq_length
+  interval = max(1, num_steps // _NUM_EVALUATIONS)
   # Without a backward pass, a sequence costs a third of what training it does.
-  cost = _MAX_EVAL_STEPS * _EVAL_BATCH_SIZE / (3 * size.train_batch_size)
-  return pretraining.run(
-    PretrainingConfig(
-      bert_config_file=config.file("bert_config.json"),
-      vocab_file=config.file("vocab.txt"),
-      input_file=train_files,
-      eval_input_file=config.file("held_out.tfrecord"),
-      max_seq_length=length,
-      max_predictions_per_seq=size.max_predictions_per_seq(length),
-      do_train=True,
-      do_eval=True,
-      eval_batch_size=_EVAL_BATCH_SIZE,
-      max_eval_steps=_MAX_EVAL_STEPS,
-      masked_lm_prob=size.masked_lm_prob,
-      no_nsp=size.no_nsp,
-      initial_values=size.initial_values,
-      train=PretrainingTrainConfig(
-        init_checkpoint=model.weights,
-        output_dir=config.output_dir,
-        train_batch_size=size.train_batch_size,
-        learning_rate=size.learning_rate,
-        train_hours=config.train_hours,
-        train_minutes=config.train_minutes,
-        save_checkpoints_steps=math.ceil(
-          num_steps * _SECONDS_BETWEEN_CHECKPOINTS / config.train_seconds
-        ),
-        keep_checkpoint_max=2,
-        # A tenth of the steps, or more if evaluations took over a fifth of it.
-        eval_every_steps=max(
-          num_steps // _NUM_EVALUATIONS, math.ceil(5 * cost)
-        ),
-        seed=config.seed,
-        **vars(config.compute),
+  sequences = 3 * _MAX_EVAL_TIME * interval * size.train_batch_size
+  return PretrainingConfig(
+    bert_config_file=config.file("bert_config.json"),
+    vocab_file=config.file("vocab.txt"),
+    input_file=train_files,
+    eval_input_file=config.file("held_out.tfrecord"),
+    max_seq_length=length,
+    max_predictions_per_seq=size.max_predictions_per_seq(length),
+    do_train=True,
+    do_eval=True,
+    eval_batch_size=_EVAL_BATCH_SIZE,
+    max_eval_steps=min(
+      max(1, int(sequences / _EVAL_BATCH_SIZE)), _MAX_EVAL_STEPS
+    ),
+    masked_lm_prob=size.masked_lm_prob,
+    no_nsp=size.no_nsp,
+    initial_values=size.initial_values,
+    train=PretrainingTrainConfig(
+      init_checkpoint=model.source.weights if model.source else None,
+      output_dir=config.output_dir,
+      train_batch_size=size.train_batch_size,
+      learning_rate=size.learning_rate,
+      train_hours=config.train_hours,
+      train_minutes=config.train_minutes,
+      save_checkpoints_steps=math.ceil(
+        num_steps * _SECONDS_BETWEEN_CHECKPOINTS / config.train_seconds
       ),
-    )
+      keep_checkpoint_max=2,
+      eval_every_steps=interval,
+      seed=config.seed,
+      **vars(config.compute),
+    ),
   )

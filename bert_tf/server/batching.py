@@ -7,8 +7,7 @@ has more, it goes to the end of the queue, so that others need not wait for it.
 
 Each thread has a task that takes batches from the queue. If a batch raises, its
 inputs are computed one by one, and only requests whose inputs raise again fail.
-A thread that has stalled takes no batches; if all have, every request fails. If
-a task itself ends, all requests are answered with an error and `ended` is set.
+A thread that has stalled takes no batches; if all have, every request fails.
 """
 
 import asyncio
@@ -158,7 +157,6 @@ class Batcher:
   Attributes:
     queue: requests with inputs in no batch yet.
     workers: the threads that compute.
-    ended: event, set when `close` or a fault has ended the batcher.
   """
 
   def __init__(
@@ -175,21 +173,16 @@ class Batcher:
       Worker("compute", config.max_stall_s)
       for _ in range(config.num_batch_threads)
     ]
-    self.ended = asyncio.Event()
     self._tasks = [asyncio.create_task(self._run(w)) for w in self.workers]
-    for task in self._tasks:
-      task.add_done_callback(self._end)
 
   async def submit(
     self, signature: Signature, rows: Sequence[base.Inputs]
   ) -> list[Any]:
     """Returns the answers of a request's rows, or raises what computing raised.
 
-    Raises HttpError if the batcher has ended, the answers have too many values,
-    or all threads have stalled.
+    Raises HttpError if the answers have too many values, or all threads have
+    stalled.
     """
-    if self.ended.is_set():
-      raise HttpError(503, "the server no longer computes.")
     result = asyncio.get_running_loop().create_future()
     request = _Request(signature, rows, result, time.monotonic())
     for index, row in enumerate(rows):
@@ -212,9 +205,16 @@ class Batcher:
     """Stops the batcher; waiting requests fail with status 503."""
     for task in self._tasks:
       task.cancel()
-    await self.ended.wait()
+    await asyncio.gather(*self._tasks, return_exceptions=True)
+    self._fail_all(HttpError(503, "the server ended before it could answer."))
     for worker in self.workers:
       worker.close()
+
+  def _fail_all(self, error: Exception) -> None:
+    computing = [each.request for w in self.workers for each in w.batch]
+    for request in (*computing, *self.queue):
+      request.fail(error)
+    self.queue.clear()
 
   async def _run(self, worker: Worker) -> None:
     loop = asyncio.get_running_loop()
@@ -225,10 +225,13 @@ class Batcher:
         timer = loop.call_later(seconds, self._arrival.set)
         await self._arrival.wait()
         timer.cancel()
-      else:
+        continue
+      try:
         worker.batch = self._take()
         await self._answer(worker, worker.batch)
-        worker.batch = ()
+      except Exception as error:  # noqa: BLE001  Raised in `submit`.
+        self._fail_all(error)
+      worker.batch = ()
 
   def _seconds_to_batch(self, worker: Worker) -> float:
     """Returns after how many seconds a thread looks again, unless woken."""
@@ -248,18 +251,6 @@ class Batcher:
   def _waiting(self, signature: Signature) -> list[_Input]:
     same = (r.waiting for r in self.queue if r.signature is signature)
     return [*itertools.chain.from_iterable(same)]
-
-  def _end(self, ended: asyncio.Task) -> None:
-    if not ended.cancelled() and (fault := ended.exception()):
-      logging.error("The computation of batches failed:", exc_info=fault)
-    for task in self._tasks:
-      task.cancel()
-    computing = [each.request for w in self.workers for each in w.batch]
-    error = HttpError(503, "the server ended before it could answer.")
-    for request in (*computing, *self.queue):
-      request.fail(error)
-    self.queue.clear()
-    self.ended.set()
 
   def _take(self) -> list[_Input]:
     """Removes the next batch from the queue and returns it.
@@ -318,8 +309,7 @@ class Batcher:
       has_all = len(request.answers) == len(request.rows)
       if has_all and not request.result.done():
         request.result.set_result(None)
-    # The loop logs an exception of counting; the batch has been answered.
-    asyncio.get_running_loop().call_soon(self._on_batch, len(batch), seconds)
+    self._on_batch(len(batch), seconds)
 
   def _compute(self, batch: Sequence[_Input]) -> float:
     """Computes a batch, and answers the rows whose inputs are all computed.

@@ -159,9 +159,7 @@ class Middleware:
     finally:
       self._waiting.pop(id(scope), None)
     seconds = time.monotonic() - start
-    # The loop logs an exception of counting; the request has been answered.
-    loop = asyncio.get_running_loop()
-    loop.call_soon(self._metrics.request, scope, status, seconds)
+    self._metrics.request(scope, status, seconds)
     if self._config.log_format != "none":
       line = {
         "remote": scope["client"][0],

@@ -13,8 +13,8 @@ from tensorflow.core.framework import types_pb2
 
 from bert_tf.inference import ids_functions
 from bert_tf.inference.ids_functions import RowReader
-from bert_tf.inference.inputs import map_rows, texts_by_name
 from bert_tf.inference.predictor import Predictor
+from bert_tf.inference.rows import map_rows, texts_by_name
 from bert_tf.server import types
 from bert_tf.server.config import ServerConfig
 from bert_tf.server.limits import HttpError

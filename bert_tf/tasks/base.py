@@ -18,15 +18,16 @@ import numpy as np
 from absl import logging
 from keras import ops
 
-from bert_tf import modeling, settings, task_registry, tokenization
-from bert_tf.checkpoint import run_folder, run_info
+from bert_tf import settings, task_registry, tokenization
+from bert_tf.checkpoint import run_info
 from bert_tf.data import packing
 from bert_tf.files import json_files, messages
-from bert_tf.model import heads, hugging_face_config, losses
+from bert_tf.model import heads, losses
+from bert_tf.model.model_config import BertConfig
 from bert_tf.model.tensor import Tensor
-from bert_tf.tasks import config as config_lib
-from bert_tf.tasks import start_model
+from bert_tf.tasks.config import TaskSettings
 from bert_tf.tasks.rows import Answer, Results, Row, labels_in, with_empty_text
+from bert_tf.tasks.setup import Setup
 from bert_tf.training import objective, results
 
 # Values of a record besides its inputs: integers, or float32 for numbers.
@@ -34,8 +35,7 @@ Features = Mapping[str, np.ndarray]
 # The outputs of the model for one sequence, by name, without the batch.
 Outputs = Mapping[str, np.ndarray]
 
-SettingsT = TypeVar("SettingsT", bound=config_lib.TaskSettings)
-Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
+SettingsT = TypeVar("SettingsT", bound=TaskSettings)
 TaskT = TypeVar("TaskT", bound="Task[Any]")
 
 
@@ -72,38 +72,8 @@ class SplitFile(NamedTuple):
   flag: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Setup(Generic[Config]):
-  """The resolved settings of a run, with its folder and its model."""
-
-  config: Config  # Resolved by fine_tuning.load.
-  bert_config: modeling.BertConfig
-  tokenizer: tokenization.FullTokenizer
-  folder: run_folder.RunFolder
-  start: start_model.StartModel
-
-  def saved_labels(self, known: Any = None) -> run_info.LabelSpec | None:
-    """Returns the labels in output_dir, else those of the model to start from.
-
-    None if there are none for this task, or the run starts a new head. `known`
-    are the labels that the task itself prescribes, if any.
-    """
-    if self.folder.labels or self.config.train.encoder_only:
-      return self.folder.labels
-    run, start = self.start.head_run, self.start.adapter or self.start.path
-    spec = run.labels if run and run.task == self.config.task else None
-    # The training examples have the names that LABEL_0 and so on stand for.
-    names = spec.labels if spec and self.config.do_train else ()
-    if names and names == hugging_face_config.numbered_labels(len(names)):
-      return None
-    if spec and known in (None, spec.labels):
-      logging.info("The labels come from %s.", start)
-    hint = "; set `encoder_only` to start a new head"
-    return spec and dataclasses.replace(spec, hint=hint)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Task(abc.ABC, Generic[SettingsT]):
+class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
   """How rows become inputs and targets, and outputs become answers.
 
   A task never changes: what its rows tell, such as their labels, makes a new
@@ -125,16 +95,12 @@ class Task(abc.ABC, Generic[SettingsT]):
     outputs: names of the model's outputs that `postprocess` reads.
     noun: plural of what an epoch counts, for log lines.
     predicted_split: the split that do_predict predicts, "test" or "dev".
-    has_loss: whether evaluations compute the loss.
     loss_name: the name of the loss among the metrics.
     loss_mask: the feature that is 1 at the elements that the loss counts, int
       [B] or [B, ...]; None if each record of a batch counts.
-    first_results: names of the results at the top of result files.
     position_features: names of the targets that are as long as the input.
     unread_features: names of the targets that records have for readers of
       2018's files only.
-    reuses_records: whether records of an earlier run with equal rows and
-      settings are kept. If not, records are always written anew.
   """
 
   name: ClassVar[str]
@@ -143,13 +109,10 @@ class Task(abc.ABC, Generic[SettingsT]):
   outputs: ClassVar[tuple[str, ...]] = ("logits",)
   noun: ClassVar[str] = "training examples"
   predicted_split: ClassVar[str] = "test"
-  has_loss: ClassVar[bool] = True
   loss_name: ClassVar[str] = "example_loss"
   loss_mask: ClassVar[str | None] = None
-  first_results: ClassVar[tuple[str, ...]] = ()
   position_features: ClassVar[tuple[str, ...]] = ()
   unread_features: ClassVar[tuple[str, ...]] = ()
-  reuses_records: ClassVar[bool] = False
 
   tokenizer: tokenization.FullTokenizer
   settings: SettingsT
@@ -185,6 +148,11 @@ class Task(abc.ABC, Generic[SettingsT]):
   def model(self) -> type[heads.HeadModel]:
     """The class of the task's model."""
     return task_registry.load(self.spec.model)
+
+  def build_model(self, config: BertConfig) -> keras.Model:
+    """Returns the model, with random values."""
+    num_labels = self.labels.num_outputs if self.labels else 0
+    return heads.build_model(self.model, config, num_labels)
 
   @property
   def max_seq_length(self) -> int:
@@ -370,10 +338,6 @@ class Task(abc.ABC, Generic[SettingsT]):
       metrics["accuracy"] = weigh(hits)
     return objective.BatchSums(sums, metrics, outputs)
 
-  def unused_variables(self, model: keras.Model) -> list[keras.Variable]:
-    """Returns the trainable variables that the loss does not depend on."""
-    return getattr(model, "unused_variables", [])
-
   # From outputs to answers and scores.
 
   @abc.abstractmethod
@@ -394,10 +358,6 @@ class Task(abc.ABC, Generic[SettingsT]):
   def score(self, rows: Sequence[Row], answers: Sequence[Answer]) -> Results:
     """Returns results of a split that need all its answers, such as F1."""
     return {}
-
-  def near_chance(self, rows: Sequence[Row], accuracy: float) -> float | None:
-    """Returns the accuracy of the most frequent label if a model's is close."""
-    return None
 
   def write_evaluation(
     self, output_dir: str, rows: Sequence[Row], answers: Sequence[Answer]
@@ -428,25 +388,25 @@ class Task(abc.ABC, Generic[SettingsT]):
     return {name: row[name] for name in self.fields if name in row}
 
 
-def open_task(
-  name: str,
-  tokenizer: tokenization.FullTokenizer,
-  task_settings: config_lib.TaskSettings,
-  labels: run_info.LabelSpec | None,
-) -> Task[Any]:
-  """Returns the task of a model that is opened for predictions."""
-  task = task_registry.load(task_registry.TASKS[name].task)
-  return task(tokenizer=tokenizer, settings=task_settings, labels=labels)
-
-
 def answer_rows(
-  task: Task[Any], rows: Sequence[Row], outputs: Iterable[Outputs]
+  task: Task[Any], rows: Sequence[Row], batches: Iterable[Any]
 ) -> Iterator[Answer]:
-  """Yields the answers of rows for the outputs of all their records.
+  """Yields the answers of rows, in order, for the outputs of their records.
 
-  A row is answered when the output of its last record has come.
+  The outputs of a batch are an array, which gets the name `logits`, or a named
+  tuple of arrays. A row is answered when the output of its last record has
+  come.
   """
-  remaining = iter(outputs)
+
+  def split_batches() -> Iterator[Outputs]:
+    for outputs in batches:
+      named = {"logits": outputs}
+      if hasattr(outputs, "_asdict"):
+        named = outputs._asdict()
+      for values in zip(*named.values()):
+        yield dict(zip(named, values))
+
+  remaining = split_batches()
   for inputs in task.preprocess(rows):
     own = list(itertools.islice(remaining, inputs.num_records))
     if inputs.is_one_record:
@@ -456,20 +416,6 @@ def answer_rows(
         for i in range(len(inputs.sequences))
       ]
     yield task.postprocess(inputs, own)
-
-
-def split_outputs(outputs: Any) -> Iterator[Outputs]:
-  """Yields the outputs of each record of a batch, by name.
-
-  The outputs are an array, which gets the name `logits`, or a named tuple of
-  arrays.
-  """
-  named = {"logits": outputs}
-  if hasattr(outputs, "_asdict"):
-    named = outputs._asdict()
-  arrays = [np.asarray(values) for values in named.values()]
-  for values in zip(*arrays):
-    yield dict(zip(named, values))
 
 
 def model_input(

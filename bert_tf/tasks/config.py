@@ -5,7 +5,7 @@ from typing import Any, ClassVar, TypeVar
 
 from bert_tf import settings
 from bert_tf.checkpoint import sentence_transformers
-from bert_tf.training import config as training_config
+from bert_tf.training.config import FineTuningTrainConfig
 
 Settings = TypeVar("Settings", bound="TaskSettings")
 
@@ -188,7 +188,7 @@ class FineTuningConfig(TaskSettings):
     "model can try it.",
     minimum=0,
   )
-  train: training_config.FineTuningTrainConfig
+  train: FineTuningTrainConfig
 
   def idle_settings(self) -> dict[str, str]:
     """Settings without effect, which a user may not give.

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from bert_tf.tasks import base
-from bert_tf.tasks import config as config_lib
+from bert_tf.tasks.config import EncoderSettings
 from bert_tf.tasks.rows import Answer, Row
 
 
-class EncoderTask(base.Task[config_lib.EncoderSettings]):
+class EncoderTask(base.Task[EncoderSettings]):
   """Computes a vector of a text: the pooled last layer.
 
   An answer has `embedding`, D numbers, and `num_tokens`, the word pieces with

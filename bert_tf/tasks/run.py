@@ -6,7 +6,6 @@ What differs between tasks is their objective, which for rows is a base.Task.
 
 import contextlib
 import dataclasses
-import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,11 +13,15 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import checkpoints, run_folder
+from bert_tf import settings
+from bert_tf.checkpoint import run_folder
 from bert_tf.data import input_pipeline
-from bert_tf.tasks import base, step_errors
+from bert_tf.files import errors
+from bert_tf.tasks import base
+from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.rows import Answer, Results, Row
-from bert_tf.training import estimator, evaluation, evaluator, results
+from bert_tf.training import evaluation, results
+from bert_tf.training.estimator import Batches, Estimator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,17 +29,12 @@ class Data:
   """The records of a split, as batches for the model."""
 
   spec: input_pipeline.Spec  # The features of a record that the model reads.
-  num_records: int
   # Returns endless batches to train on, without those of a number of steps.
   training: Callable[[int], tf.data.Dataset]
   # Returns the batches of all records in order, of a size.
   evaluation: Callable[[int], tf.data.Dataset]
   # What the records were made from; None for files of records.
   rows: Sequence[Row] | None = None
-  # Returns a context in which an error names the faulty record.
-  explained: Callable[[], contextlib.AbstractContextManager[None]] = (
-    contextlib.nullcontext
-  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Run:
   objective: Any
   config: Any
   folder: run_folder.RunFolder
-  runner: estimator.Estimator
+  runner: Estimator
   data: Mapping[str, Data]
 
   def execute(self) -> Results | None:
@@ -78,29 +76,21 @@ class Run:
   def train(self) -> bool:
     """Trains to the last step; returns False if a signal ended it."""
     data = self.data["train"]
-    with self._explained("train_batch_size", data):
+    with self._explained("train_batch_size"):
       self.runner.train(data.training, lambda: self.compute_results()[0])
     return not self.runner.was_interrupted
 
   def evaluate(self) -> Results:
     """Evaluates the dev split; writes and returns the results."""
-    task, path = self.objective, self.folder.path
+    task, path, rows = self.objective, self.folder.path, self.data["dev"].rows
     found, answers = self.compute_results()
     results.write_results(
       os.path.join(path, "eval_results.txt"), found, first=task.first_results
     )
-    if (rows := self.data["dev"].rows) is None:
-      return found
-    if self.folder.is_writable:
-      task.write_evaluation(path, rows, answers)
-    accuracy, scores = found.get("eval_accuracy", 1.0), dict(found)
-    if chance := task.near_chance(rows, accuracy):
-      logging.warning(
-        f"eval_accuracy {accuracy:.3g} is close to chance: the most frequent "
-        f"label alone would give {chance:.3g}."
-      )
-      scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
-    run_folder.write_scores(path, scores)
+    if rows is not None:
+      if self.folder.is_writable:
+        task.write_evaluation(path, rows, answers)
+      run_folder.write_scores(path, found)
     return found
 
   def compute_results(self) -> tuple[Results, list[Answer]]:
@@ -111,16 +101,17 @@ class Run:
     task, data = self.objective, self.data["dev"]
     answers: list[Answer] = []
 
-    def score(batches: evaluator.Batches) -> Results:
+    def score(batches: Batches) -> Results:
       if data.rows is None:
         return {}
-      answers.extend(self._answer_rows(data.rows, batches))
+      outputs = (values for values, _ in batches)
+      answers.extend(base.answer_rows(task, data.rows, outputs))
       return task.score(data.rows, answers)
 
-    with self._explained("eval_batch_size", data):
+    with self._explained("eval_batch_size"):
       batches = data.evaluation(self.config.eval_batch_size)
       if task.has_loss:
-        means = self.runner.evaluate(batches, score=score)
+        means = self.runner.evaluate(batches, score)
       else:
         means = self.runner.report(score(self.runner.predict(batches)))
     return task.name_results(means), answers
@@ -130,9 +121,10 @@ class Run:
     task, name = self.objective, self.objective.predicted_split
     data = self.data[name]
     assert data.rows is not None
-    with self._explained("predict_batch_size", data):
+    with self._explained("predict_batch_size"):
       batches = data.evaluation(self.config.predict_batch_size)
-      answers = self._answer_rows(data.rows, self.runner.predict(batches))
+      outputs = (values for values, _ in self.runner.predict(batches))
+      answers = base.answer_rows(task, data.rows, outputs)
       scores = task.write_predictions(self.folder.path, data.rows, answers)
     if name == "dev":  # Without labels, removes earlier scores.
       run_folder.write_scores(self.folder.path, scores)
@@ -140,30 +132,33 @@ class Run:
 
   def log_served_folder(self) -> None:
     """Logs the command that serves the run's best or newest checkpoint."""
-    path, train = self.folder.path, self.runner.config
-    best = evaluation.find_best_folder(path)
-    if best and train.eval_every_steps:
-      scores = evaluation.read_best_results(best)
-      step, name = scores[checkpoints.GLOBAL_STEP], str(train.best_metric)
-      if not str(checkpoints.find_latest(path)).endswith(f"-{step}"):
-        logging.info(f"Step {step} was the best: {name} = {scores[name]:.4g}")
-        path = best
+    path = self.folder.path
+    if self.runner.config.eval_every_steps:
+      path = evaluation.find_best_folder(path) or path
     if type(self.objective).__module__.startswith("bert_tf."):
       logging.info(f"To serve this model: bert-tf serve --model={path}")
 
-  def _answer_rows(
-    self, rows: Sequence[Row], batches: evaluator.Batches
-  ) -> Iterator[Answer]:
-    outputs = itertools.chain.from_iterable(
-      base.split_outputs(values) for values, _ in batches
-    )
-    return base.answer_rows(self.objective, rows, outputs)
-
   @contextlib.contextmanager
-  def _explained(self, batch_setting: str, data: Data) -> Iterator[None]:
-    length = self.config.max_seq_length
-    with (
-      data.explained(),
-      step_errors.explained(self.config, batch_setting, length),
-    ):
+  def _explained(self, batch_setting: str) -> Iterator[None]:
+    """Turns exhausted memory into an error with advice."""
+    try:
       yield
+    except errors.OutOfMemoryError:
+      raise  # An evaluation during training has already explained it.
+    except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+      if errors.system_limit(error) is not None:
+        raise
+      remedies = [f"a lower `{batch_setting}`"]
+      if batch_setting == "train_batch_size":
+        accumulation = "a higher `gradient_accumulation_steps`"
+        remedies = [accumulation, "`recompute`", *remedies]
+      # In pre-training, the records determine the length.
+      if isinstance(self.config, FineTuningConfig):
+        remedies.append("a lower `max_seq_length`")
+      reason = errors.reason(error).rstrip(".") or type(error).__name__
+      batch_size = settings.values(self.config)[batch_setting]
+      raise errors.OutOfMemoryError(
+        f"out of memory ({reason}): a batch of `{batch_setting}={batch_size}` "
+        f"with {self.config.max_seq_length} word pieces is too large. Use "
+        f"{' or '.join(remedies)}."
+      ) from error

@@ -13,7 +13,7 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from bert_tf.files import atomic, compression, text_lines
+from bert_tf.files import atomic, text_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ def write_documents(path: str, documents: Iterable[Sequence[str]]) -> int:
   count = 0
   with (
     atomic.file(path) as unfinished,
-    compression.text_writer(unfinished, path) as writer,
+    text_lines.text_writer(unfinished, path) as writer,
   ):
     for document in documents:
       writer.write("\n".join(document) + "\n\n")
@@ -121,7 +121,17 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
 
 def read_shard(shard: Shard) -> Iterator[list[str]]:
   """Yields the documents of one shard; see `read_documents`."""
-  return _group_lines(line for span in shard.spans for line in _read_span(span))
+
+  def read_lines() -> Iterator[str]:
+    for span in shard.spans:
+      for end, line in text_lines.read_lines_from(span.path, span.start):
+        yield line
+        if end >= span.end:
+          break
+      else:
+        raise ValueError(f"{span.path} became shorter during the run.")
+
+  return _group_lines(read_lines())
 
 
 def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
@@ -138,11 +148,3 @@ def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
       follows_blank, size = is_blank, end
     sizes.append(size)
   return starts, sizes
-
-
-def _read_span(span: Span) -> Iterator[str]:
-  for end, line in text_lines.read_lines_from(span.path, span.start):
-    yield line
-    if end >= span.end:
-      return
-  raise ValueError(f"{span.path} became shorter during the run.")

@@ -12,19 +12,19 @@ import functools
 import glob
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import tqdm
 from absl import logging
 
 from bert_tf.files import (
   atomic,
-  compression,
+  json_files,
   lock,
-  parquet,
   paths,
   shard_files,
+  tables,
+  text_lines,
   worker_pool,
 )
 from bert_tf.text import corpus, sentences, sources, text_config
@@ -38,16 +38,14 @@ def build_corpus(
   inputs: Sequence[sources.InputFile],
   output: text_config.Output,
   num_workers: int = 1,
-  resume: bool = False,
 ) -> dict[str, int]:
   """Writes a corpus and its report; logs and returns the counts.
 
   The files appear when they are complete, the report last. `num_workers`
-  processes split the text. `resume` keeps a complete corpus of the same
-  settings. The counts are those that are not 0: documents_read, those that are
-  blank, and the documents, eval_documents, sentences and characters that were
-  written. Raises ValueError if a file would get no document, or the corpus to
-  keep has other settings.
+  processes split the text. The counts are those that are not 0: documents_read,
+  those that are blank, and the documents, eval_documents, sentences and
+  characters that were written. Raises ValueError if a file would get no
+  document.
   """
   started = time.monotonic()
   names = [output.output_file, *filter(None, [output.eval_output_file])]
@@ -56,37 +54,13 @@ def build_corpus(
       f"{output.output_file} cannot hold both splits. Name two files."
     )
   shard_files.check_output(names, (source.path for source in inputs))
-  check_reading(config, inputs)
-  settings = {**dataclasses.asdict(config), **dataclasses.asdict(output)}
-  settings |= {
-    # A pipe can be read only once, so its content is not compared.
-    "input_file": [
-      [
-        os.path.basename(s.path),
-        s.input_format,
-        paths.sha256(s.path) if paths.is_file(s.path) else None,
-      ]
-      for s in inputs
-    ],
-    "eval_output_file": os.path.basename(output.eval_output_file or ""),
-  }
-  del settings["output_file"]  # The folder may move.
+  check_reading(inputs)
+  counts: collections.Counter[str] = collections.Counter()
   with lock.hold_file(output.output_file):
-    if resume and paths.exists(output.report_file):
-      shard_files.check_same_settings(settings, output.report_file)
-      if all(map(paths.exists, names)):
-        logging.info("%s is complete.", output.output_file)
-        return shard_files.read_settings(output.report_file)["counts"]
-    counts: collections.Counter[str] = collections.Counter()
     for name in names:
       atomic.remove_unfinished(glob.escape(name))  # Of a killed process.
     with atomic.files(names) as unfinished:
-      groups = _read_groups(config, inputs, counts)
-      split = functools.partial(_split, config.language)
-      with contextlib.closing(
-        worker_pool.run(split, groups, num_workers)
-      ) as results:
-        _write_texts(results, unfinished, output, counts)
+      _write_texts(config, inputs, output, num_workers, unfinished, counts)
       num_eval = counts["eval_documents"]
       num_train = counts["documents"] - num_eval
       if not counts["documents"]:
@@ -98,16 +72,20 @@ def build_corpus(
         )
       paths.remove(output.report_file)
     result = {name: count for name, count in counts.items() if count}
-    shard_files.write_settings(
-      {**settings, "counts": result}, output.report_file
-    )
+    report = {
+      **dataclasses.asdict(config),
+      **dataclasses.asdict(output),
+      "input_file": [[s.path, s.input_format] for s in inputs],
+      "counts": result,
+    }
+    json_files.write(output.report_file, report)
   for name, count in result.items():
     logging.info("%-28s %s", name.replace("_", " "), f"{count:,}")
   logging.info("%-28s %.1f s", "time", time.monotonic() - started)
   logging.info("Wrote %s.", ", ".join(names))
   is_text = any(s.input_format == text_config.TEXT for s in inputs)
   mean = result["sentences"] / result["documents"]
-  if is_text and config.documents == text_config.BLANK_LINE and mean < 3:
+  if is_text and config.documents == "blank_line" and mean < 3:
     logging.warning(
       "A document has %.1f sentences on average. If blank lines end only "
       "paragraphs, use `documents=file`.",
@@ -116,15 +94,13 @@ def build_corpus(
   return result
 
 
-def check_reading(
-  config: text_config.TextConfig, inputs: Sequence[sources.InputFile]
-) -> None:
-  """Fails early for an unknown language or a missing package."""
+def check_reading(inputs: Sequence[sources.InputFile]) -> None:
+  """Raises ImportError if a package is missing that reads or splits."""
   formats = {source.input_format for source in inputs}
   if text_config.PARQUET in formats:
-    parquet.check_installed()
+    tables.check_parquet_installed()
   if formats != {text_config.LINES}:
-    sentences.Splitter(config.language)
+    sentences.check_installed()
 
 
 # Documents of a file, and whether each of their lines is a sentence.
@@ -150,9 +126,6 @@ def _read_groups(
     yield group, is_split
 
 
-_load_splitter = functools.lru_cache(maxsize=1)(sentences.Splitter)
-
-
 def _split(language: str, group: _Group) -> list[list[str]]:
   """Returns the sentences of each document."""
   texts, is_split = group
@@ -160,30 +133,36 @@ def _split(language: str, group: _Group) -> list[list[str]]:
   for text in texts:
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     if not is_split:
-      split = _load_splitter(language).split
+      split = functools.partial(sentences.split_sentences, language)
       lines = [sentence for line in lines for sentence in split(line)]
     documents.append(lines)
   return documents
 
 
 def _write_texts(
-  groups: Iterable[tuple[Any, list[list[str]]]],
-  unfinished: Sequence[str],
+  config: text_config.TextConfig,
+  inputs: Sequence[sources.InputFile],
   output: text_config.Output,
+  num_workers: int,
+  unfinished: Sequence[str],
   counts: collections.Counter[str],
 ) -> None:
   """Writes sentences to the train file and, if there is one, the eval file."""
   names = [output.output_file, output.eval_output_file or ""]
   fraction = output.eval_fraction if output.eval_output_file else 0.0
+  groups = _read_groups(config, inputs, counts)
+  split = functools.partial(_split, config.language)
   with contextlib.ExitStack() as stack:
+    results = worker_pool.run(split, groups, num_workers)
+    stack.enter_context(contextlib.closing(results))
     writers = [
-      stack.enter_context(compression.text_writer(path, name))
+      stack.enter_context(text_lines.text_writer(path, name))
       for path, name in zip(unfinished, names)
     ]
     bar = stack.enter_context(
       tqdm.tqdm(desc="documents", unit="", unit_scale=True, disable=None)
     )
-    for _, documents in groups:
+    for _, documents in results:
       for lines in documents:
         is_held_out = corpus.is_held_out(lines, fraction, output.random_seed)
         writers[is_held_out].write("\n".join(lines) + "\n\n")

@@ -1,20 +1,12 @@
 """Decides whether text is lower-cased, from run.json or the vocabulary."""
 
-import dataclasses
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from absl import logging
 
 from bert_tf import tokenization
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-  """The two case settings; None for a setting that is not known."""
-
-  do_lower_case: bool | None = None
-  strip_accents: bool | None = None  # If None, the same as do_lower_case.
+from bert_tf.files.tokenizer_files import Case as Case
 
 
 def get_case(settings: Any) -> Case:
@@ -24,7 +16,7 @@ def get_case(settings: Any) -> Case:
   return Case(settings.do_lower_case, settings.strip_accents)
 
 
-def guess(vocab: Iterable[str]) -> bool | None:
+def guess(vocab: Collection[str]) -> bool | None:
   """Returns whether a vocabulary is lower-cased; None if that is not known.
 
   A vocabulary is cased if at least 1% of its tokens with letters hold a capital
@@ -32,28 +24,22 @@ def guess(vocab: Iterable[str]) -> bool | None:
   without capitals do not count. Without capitals but with accents, it could be
   either.
   """
-  tokens = list(vocab)
-  num_capital = num_small = 0
-  for token in tokens:
-    if token[:1] + token[-1:] in ("[]", "<>"):
-      continue
-    num_capital += token.lower() != token
-    num_small += token.lower() == token != token.upper()
-  if not num_capital + num_small:
-    return None
-  if num_capital * 100 >= num_capital + num_small:
+  words = [t for t in vocab if t[:1] + t[-1:] not in ("[]", "<>")]
+  num_capital = sum(word.lower() != word for word in words)
+  num_small = sum(word.lower() == word != word.upper() for word in words)
+  if num_capital * 100 >= max(1, num_capital + num_small):
     return False
-  return None if _has_accents(tokens) else True
+  return True if num_small and not _has_accents(vocab) else None
 
 
-def _has_accents(vocab: Iterable[str]) -> bool:
+def _has_accents(vocab: Collection[str]) -> bool:
   # The limit is 2%, since even the released uncased vocabularies hold some
   # tokens with accents, which no stripped text uses.
-  changed = [
+  num_changed = sum(
     not token.isascii() and tokenization.without_accents(token) != token
     for token in vocab
-  ]
-  return sum(changed) * 50 >= max(1, len(changed))
+  )
+  return num_changed * 50 >= max(1, len(vocab))
 
 
 def warn_if_cased(vocab_file: str, do_lower_case: bool) -> None:
@@ -65,7 +51,7 @@ def warn_if_cased(vocab_file: str, do_lower_case: bool) -> None:
 
 
 def resolve(
-  user: Any, saved: Any, vocabulary: tuple[str, Iterable[str]] | None
+  user: Any, saved: Any, vocabulary: tuple[str, Collection[str]] | None
 ) -> Case:
   """Returns the user's case, else that of the model's folder, else a guess.
 
@@ -78,20 +64,18 @@ def resolve(
   if strip is None:
     strip = saved.strip_accents
   if saved.do_lower_case is not None and lower in (None, saved.do_lower_case):
-    if saved.strip_accents is None and strip not in (None, saved.do_lower_case):
-      logging.warning("Unlike the model: strip_accents=%s.", strip)
     return Case(saved.do_lower_case, strip)
   if vocabulary is None:
     return Case(lower, strip)
   vocab_file, vocab = vocabulary
   guessed = guess(vocab)
+  kind = "lower-cased" if guessed else "cased"
   if None not in (lower, guessed) and lower != guessed:
     raise ValueError(
       f"do_lower_case={lower} contradicts {vocab_file}, whose tokens are "
-      f"{'lower-cased' if guessed else 'cased'}. Leave out `do_lower_case`."
+      f"{kind}. Leave out `do_lower_case`."
     )
   if lower is None and guessed is not None:
-    kind = "lower-cased" if guessed else "cased"
     logging.info(f"{vocab_file} has {kind} tokens: do_lower_case={guessed}.")
   if user == saved == Case(guessed) and _has_accents(vocab):
     # The original stripped accents by default, so this only warns.

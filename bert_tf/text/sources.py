@@ -3,12 +3,13 @@
 import atexit
 import collections
 import dataclasses
+import itertools
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from bert_tf.files import compression, paths, shard_files, tables, text_lines
+from bert_tf.files import paths, shard_files, tables, text_lines
 from bert_tf.text import corpus, pydoc_corpus, text_config
 
 # Longer documents of running text are cut, to bound the memory.
@@ -97,9 +98,9 @@ def _detect_format(
     return config.input_format
   if not paths.is_file(path):
     return plain_format  # Reading a pipe would consume its content.
-  with compression.open_file(path) as reader:
+  with text_lines.open_decompressed(path) as reader:
     head = reader.read(_SNIFFED_BYTES)
-  name = compression.without_suffix(os.path.basename(path).lower())
+  name = text_lines.without_suffix(os.path.basename(path).lower())
   start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
   if head.startswith(b"PAR1") or name.endswith(".parquet"):
     return text_config.PARQUET
@@ -129,9 +130,9 @@ def read_documents(
     texts = map("\n".join, corpus.read_documents([path]))
   elif input_format in (text_config.JSONL, text_config.PARQUET):
     texts = _read_table(path, input_format, config.text_column)
-  elif config.documents == text_config.LINE:
+  elif config.documents == "line":
     texts = filter(str.strip, text_lines.read_lines(path))
-  elif config.documents == text_config.BLANK_LINE:
+  elif config.documents == "blank_line":
     texts = _read_paragraphs(path)
   else:
     texts = _read_book(path)
@@ -162,32 +163,21 @@ def _read_paragraphs(path: str) -> Iterator[str]:
   """
   held: list[str] = []
   num_chars = 0
-  for line in text_lines.read_lines(path):
+  for line in itertools.chain(text_lines.read_lines(path), [""]):
     line = line.strip()
     if held and (not line or num_chars > _MAX_DOCUMENT_CHARS):
-      yield _join_lines(held)
+      text = "\n".join(held)
+      yield _LINE_END_WITHOUT_SPACE.sub("", text).replace("\n", " ")
       held, num_chars = [], 0
     if line:
       held.append(line)
       num_chars += len(line)
-  if held:
-    yield _join_lines(held)
-
-
-def _join_lines(lines: Sequence[str]) -> str:
-  text = "\n".join(lines)
-  return _LINE_END_WITHOUT_SPACE.sub("", text).replace("\n", " ")
 
 
 def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
   table = tables.Table(path, input_format, (column,), {column: "text_column"})
   for line, row in tables.read_rows(table):
-    if isinstance(row, tables.BadRowError):
-      raise ValueError(f"{path}:{line}: {row}.{tables.other_form(table)}")
-    text = tables.get_cell(row, column)
-    if not isinstance(text, str | None):
-      kind = type(text).__name__
-      raise ValueError(
-        f"{path}:{line}: `text_column` {column} holds {kind} instead of text."
-      )
-    yield text or ""
+    try:
+      yield tables.get_text(row, column, may_be_empty=True)
+    except tables.BadRowError as error:
+      raise ValueError(f"{path}:{line}: {error} (`text_column`).") from None

@@ -11,11 +11,6 @@ JSONL = "jsonl"
 PARQUET = "parquet"
 AUTO = "auto"
 
-# Values of documents: the end of a document in running text.
-FILE = "file"
-BLANK_LINE = "blank_line"
-LINE = "line"
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextConfig:
@@ -30,17 +25,18 @@ class TextConfig:
     main=True,
   )
   documents: str = settings.data(
-    BLANK_LINE,
+    "blank_line",
     "What ends a document in running text. file is for books: blank lines "
     "separate paragraphs, and texts above 1 MB are cut between them.",
-    choices=(BLANK_LINE, FILE, LINE),
+    choices=("blank_line", "file", "line"),
   )
   text_column: str = settings.data(
     "text", "The column of jsonl and parquet that holds the text."
   )
   language: str = settings.data(
     "en",
-    "The language, such as de or zh, whose rules split text into sentences.",
+    "The language, such as de or zh, whose rules split text into sentences. "
+    "Unknown languages get those of English.",
     main=True,
   )
 

@@ -32,12 +32,8 @@ class PieceCounts:
     unknown = vocab[tokenization.UNK]
     special = {*map(vocab.get, tokenization.SPECIAL_TOKENS)} - {unknown}
     pieces = [index for index in ids if index not in special]
-    self.add(len(pieces), pieces.count(unknown))
-
-  def add(self, num_pieces: int, num_unknown: int) -> None:
-    """Adds the counts of texts."""
-    self.num_pieces += num_pieces
-    self.num_unknown += num_unknown
+    self.num_pieces += len(pieces)
+    self.num_unknown += pieces.count(unknown)
     limit = _MAX_NUMBER + _MAX_FRACTION * self.num_pieces
     if self.num_unknown > limit and not self._is_warned:
       self._is_warned = True

@@ -32,7 +32,8 @@ class Coverage:
   num_words: int  # Tokens of `BasicTokenizer`, repeated ones included.
   num_unknown: int  # Words that become [UNK].
   num_pieces: int
-  num_most_frequent: int  # Of the pieces, those that are the most frequent one.
+  # The loss, in nats, of a guess by the frequencies of the pieces alone.
+  entropy: float
 
   @property
   def unknown_fraction(self) -> float:
@@ -204,5 +205,9 @@ def measure_coverage(
     for piece in pieces:
       counts[piece] += count
     num_unknown += count * (pieces == [tokenizer.unk_token])
-  num_words, most = sum(word_counts.values()), max(counts.values(), default=0)
-  return Coverage(num_words, num_unknown, counts.total(), most)
+  num_pieces = counts.total()
+  entropy = -sum(
+    n / num_pieces * math.log(n / num_pieces) for n in counts.values()
+  )
+  num_words = sum(word_counts.values())
+  return Coverage(num_words, num_unknown, num_pieces, entropy)

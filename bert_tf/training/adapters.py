@@ -23,7 +23,7 @@ from bert_tf.model.layers import lora
 _PATH = os.path.join("adapter", "lora.ckpt")
 
 
-def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
+def save_adapter(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
   """Writes the adapter of a run with LoRA, from its checkpoint's tensors."""
   if lora.ALPHA not in tensors or not distribution.is_chief():
     return
@@ -62,7 +62,9 @@ def find_run(path: str) -> run_info.RunInfo | None:
   return run_info.read_run(folder or ".")
 
 
-def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
+def add_adapter(
+  model: keras.Model, path: str, encoder_only: bool = False
+) -> list[str]:
   """Adds an adapter's updates to a model's kernels and loads its head.
 
   The model has the values that the adapter was trained from. With
@@ -73,28 +75,26 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   variables = {v.path: v for v in model.weights}
   names = () if encoder_only else checkpoint_names.parameters(reader.shapes)
   head = {name: reader.get(name) for name in names}
+  scopes = [*lora.adapted(reader.shapes)]
   updates, alpha = {}, float(reader.get(lora.ALPHA))
-  for scope in lora.adapted(reader.shapes):
+  for scope in scopes:
     a, b = reader.get(scope + lora.A), reader.get(scope + lora.B)
     updates[f"{scope}/kernel"] = alpha / a.shape[1] * (a @ b)
-  for name, value in {**head, **updates}.items():
+  values = {**head, **updates}
+  for name, value in values.items():
     shape = name in variables and tuple(variables[name].shape)
     if shape != value.shape:
       raise ValueError(
         f"{reader.path} belongs to another model: {name} is {value.shape} "
         f"there, but {shape or 'missing'} here."
       )
-  differing = [
-    f"{scope}/kernel"
-    for scope in lora.adapted(reader.shapes)
-    if _checksum(variables[f"{scope}/kernel"].value)
-    != reader.get(scope + lora.CHECKSUM)
-  ]
-  if differing:
-    raise ValueError(
-      f"{reader.path} was trained from another `init_checkpoint`, which "
-      f"differs in {', '.join(differing)}."
-    )
+  for scope in scopes:
+    kernel = variables[f"{scope}/kernel"]
+    if _checksum(kernel.value) != reader.get(scope + lora.CHECKSUM):
+      raise ValueError(
+        f"{reader.path} was trained from another `init_checkpoint`, which "
+        f"differs in {kernel.path}."
+      )
   for name, value in head.items():
     variables[name].assign(value)
   for name, value in updates.items():

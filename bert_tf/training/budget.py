@@ -18,8 +18,8 @@ from keras import ops
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
 from bert_tf.model.tensor import Tensor
-from bert_tf.training import config as training_config
-from bert_tf.training import step as step_lib
+from bert_tf.training.config import TrainConfig
+from bert_tf.training.step import TrainingStep
 
 _now = time.monotonic
 
@@ -30,7 +30,9 @@ _NUM_TIMED = 10
 _MAX_TIMED_FRACTION = 0.05
 
 
-class PlannedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+class PlannedWarmupLinearDecay(
+  keras.optimizers.schedules.LearningRateSchedule  # type: ignore[misc]
+):
   """A linear decay whose number of steps, a float32 variable, is set later.
 
   The first tenth of the steps is the warm-up.
@@ -55,7 +57,7 @@ class PlannedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 def count_steps(
   train_seconds: float,
-  train_step: step_lib.TrainingStep,
+  train_step: TrainingStep,
   batches: tf.data.Iterator,
 ) -> int:
   """Takes and times a few steps on `batches`; returns how many more will fit.
@@ -71,20 +73,19 @@ def count_steps(
     before = _now()
     np.asarray(train_step.run(batches, 1)["loss"][0])  # Waits for the step.
     seconds.append(_now() - before)
-  own = {
-    "pace": statistics.median(seconds[_NUM_COMPILING:]),
-    "spent": _now() - start,
-  }
-  processes = distribution.all_gather_objects(own)
+  pace = statistics.median(seconds[_NUM_COMPILING:])
+  processes = distribution.all_gather_objects(
+    {"pace": pace, "spent": _now() - start}
+  )
   left = train_seconds - max(p["spent"] for p in processes)
   return max(0, int(left / max(p["pace"] for p in processes)))
 
 
 def plan_steps(
-  config: training_config.TrainConfig,
+  config: TrainConfig,
   step: int,
   is_new: bool,
-  train_step: step_lib.TrainingStep,
+  train_step: TrainingStep,
   variables: dict[str, keras.Variable],
   batches: tf.data.Iterator,
 ) -> int:
@@ -108,10 +109,10 @@ def plan_steps(
       variable.assign(value)
     num_steps = max(1, step + num_more)
     logging.info("Training %d steps to fill %g min.", num_steps, minutes)
+  plan = dataclasses.replace(
+    plan, num_train_steps=num_steps, train_minutes=minutes
+  )
   if distribution.is_chief():
-    plan = dataclasses.replace(
-      plan, num_train_steps=num_steps, train_minutes=minutes
-    )
     info = dataclasses.replace(info, training=plan)
     run_info.write_json(config.output_dir, info)
   distribution.barrier()

@@ -21,7 +21,7 @@ from bert_tf import distribution, names, optimization
 from bert_tf.model.kernels import backend, clusters
 from bert_tf.model.losses import Sums
 from bert_tf.model.tensor import Tensor
-from bert_tf.training import config as training_config
+from bert_tf.training.config import TrainConfig
 from bert_tf.training.objective import Features
 
 # Computes the gradients of (features, weights, micro_batch).
@@ -48,33 +48,39 @@ class Mode(enum.Enum):
 
   def compile_gradients(self, function: GradientsFn) -> GradientsFn:
     """Returns a function that computes the gradients of a micro-batch."""
-    if self is Mode.PLAIN:
-      return _function(function)
-    if self is Mode.CLUSTERED:
-      # With several replicas TensorFlow inlines the function, so Grappler's
-      # passes cannot be switched off for it only.
-      if _num_replicas() > 1:
-        return _function(clusters.marked(function))
-      return clusters.compiled(function)
     if self.compiles_step:
       # A tf.function inside the compiled step would be compiled anew at every
       # step whose batch has another width than the last.
       return function
-    return _function(_for_gpus(function), jit_compile=True)
+    if self is Mode.CLUSTERED:
+      if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return clusters.compiled(function)
+      # With several replicas TensorFlow inlines the function, so Grappler's
+      # passes cannot be switched off for it only.
+      function = clusters.marked(function)
+    # None leaves the choice to TensorFlow, which always compiles for a TPU.
+    jit_compile = True if self is Mode.WHOLE else None
+    if jit_compile:
+      function = _for_gpus(function)
+    compiled: GradientsFn = tf.function(
+      function, jit_compile=jit_compile, autograph=False
+    )
+    return compiled
 
-  def mark_step(self, function: Callable) -> Callable:
+  def mark_step(self, function: Callable[..., Sums]) -> Callable[..., Sums]:
     """Tells kernels if XLA compiles the function, a whole step, for a GPU."""
     return _for_gpus(function) if self.compiles_step else function
 
   @property
   def compiles_step(self) -> bool:
     """Whether XLA compiles the whole step, on one accelerator."""
-    is_one_accelerator = _num_replicas() == 1 and distribution.has_accelerator()
-    return self is Mode.WHOLE and is_one_accelerator
+    num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    is_whole = self is Mode.WHOLE and num_replicas == 1
+    return is_whole and distribution.has_accelerator()
 
 
 def choose_mode(
-  config: training_config.TrainConfig,
+  config: TrainConfig,
   hidden_size: int | None,
   element_spec: Mapping[str, tf.TensorSpec],
 ) -> Mode:
@@ -90,11 +96,9 @@ def choose_mode(
     return Mode.WHOLE if config.use_xla else Mode.PLAIN
   if distribution.device_kind() != "CPU":
     return Mode.WHOLE
-  is_short = (
-    config.train_seconds < _MIN_SECONDS
-    if config.train_seconds
-    else config.num_train_steps < _MIN_STEPS
-  )
+  is_short = config.num_train_steps < _MIN_STEPS
+  if config.train_seconds:
+    is_short = config.train_seconds < _MIN_SECONDS
   is_fixed = all(s.shape.is_fully_defined() for s in element_spec.values())
   if is_short or not is_fixed or hidden_size is None:
     return Mode.PLAIN
@@ -108,16 +112,7 @@ def compiles_each_width(use_xla: bool | None) -> bool:
   return bool(use_xla) or distribution.has_accelerator()
 
 
-def _function(function: Callable, jit_compile: bool | None = None) -> Any:
-  # None leaves the choice to TensorFlow, which always compiles for a TPU.
-  return tf.function(function, jit_compile=jit_compile, autograph=False)
-
-
-def _for_gpus(function: Callable) -> Callable:
+def _for_gpus(function: Callable[..., Any]) -> Callable[..., Any]:
   if tf.config.list_logical_devices("GPU"):
     return backend.gpu_program()(function)
   return function
-
-
-def _num_replicas() -> int:
-  return tf.distribute.get_strategy().num_replicas_in_sync

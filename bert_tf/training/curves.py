@@ -6,7 +6,7 @@ from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.util import tensor_util
 
 from bert_tf.files import paths, plot_style
-from bert_tf.training import objective as objective_lib
+from bert_tf.training.objective import select_shown
 
 Curves = dict[str, dict[int, float]]  # Values by name and step.
 
@@ -57,7 +57,7 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   panels: dict[str, list[str]] = {
     title: [] for title in ("loss", "accuracy", _SCORES, _RATE)
   }
-  for name in objective_lib.shown({**training, **evaluation}):
+  for name in select_shown({**training, **evaluation}):
     if name not in _NOT_DRAWN and not name.endswith(_OF_A_KIND):
       titles = (t for t in ("loss", "accuracy", _RATE) if name.endswith(t))
       panels[next(titles, _SCORES)].append(name)
@@ -78,8 +78,8 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
           )
         if curve := evaluation.get(name):
           label = "" if color else label
-          plot_style.draw_points(
-            axis, list(curve), list(curve.values()), label, color
+          plot_style.draw_line(
+            axis, list(curve), list(curve.values()), label, color, are_rare=True
           )
           axis.set_xlabel("step (line: training, \N{WHITE CIRCLE} held out)")
       axis.set_xlim(left=0)

@@ -1,5 +1,7 @@
 """Trains, evaluates and predicts: the loop around a training step."""
 
+import collections
+import functools
 import math
 import os
 import random
@@ -7,43 +9,44 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from bert_tf import distribution, optimization
 from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.files import messages
-from bert_tf.model.layers import lora, mixed_precision
+from bert_tf.model.layers import layer_norm, lora, mixed_precision
 from bert_tf.model.losses import Sums
 from bert_tf.training import (
   adapters,
   budget,
   compilation,
   evaluation,
-  evaluator,
   progress,
   restore,
 )
-from bert_tf.training import config as training_config
-from bert_tf.training import objective as objective_lib
-from bert_tf.training import step as step_lib
-from bert_tf.training import update as update_lib
-from bert_tf.training.objective import Features
+from bert_tf.training.config import TrainConfig
+from bert_tf.training.objective import (
+  BatchSums,
+  Features,
+  Objective,
+  add_sums,
+  compute_means,
+)
+from bert_tf.training.step import TrainingStep
+from bert_tf.training.update import Update
 
-# A loss is too high above this multiple of the first loss, or of 1 if the first
-# is lower. An untrained model has a cross entropy of log(number of classes).
-_FACTOR = 100
-
-# A single high loss may be a batch with an outlier.
-_NUM_IN_A_ROW = 3
+# The NumPy outputs of each batch, and its features.
+Batches = Iterator[tuple[Any, Features]]
 
 
 class DivergedError(ValueError):
-  """A loss is far above the run's first one, or a value is not finite."""
+  """A loss, a gradient or a weight is not finite."""
 
 
 class Estimator:
@@ -55,8 +58,8 @@ class Estimator:
   def __init__(
     self,
     model_fn: Callable[[], keras.Model],
-    objective: objective_lib.Objective,
-    config: training_config.TrainConfig,
+    objective: Objective,
+    config: TrainConfig,
   ) -> None:
     self.model = _build_model(model_fn, config)
     self.objective = objective
@@ -75,8 +78,8 @@ class Estimator:
       )
     is_scaled = config.precision == "float16"
     scale = mixed_precision.LossScale() if is_scaled else None
-    self.update = update_lib.Update(optimizer, scale)
-    self.train_step = step_lib.TrainingStep(
+    self.update = Update(optimizer, scale)
+    self.train_step = TrainingStep(
       self.model,
       self.update,
       objective,
@@ -84,7 +87,17 @@ class Estimator:
       config.gradient_accumulation_steps,
       config.seed,
     )
-    self._evaluator = evaluator.Evaluator(self.model, objective)
+    self._strategy = tf.distribute.get_strategy()
+    self._num_rows = 0  # Size of the largest evaluation batch so far.
+    # With dynamic padding, TensorFlow would otherwise trace each width.
+    self._evaluate_batch, self._predict_batch = (
+      tf.function(
+        functools.partial(self._run_replicas, has_loss),
+        reduce_retracing=True,
+        autograph=False,
+      )
+      for has_loss in (True, False)
+    )
     self._eval_writer: tf.summary.SummaryWriter | None = None
     # Step of the weights in memory; None before they are trained or loaded.
     self._step: int | None = None
@@ -116,8 +129,7 @@ class Estimator:
     Raises:
       ValueError: if a checkpoint does not fit, or if the results lack
         best_metric.
-      DivergedError: if a value is not finite or the loss is far above the
-        first. These weights are not saved.
+      DivergedError: if a value is not finite. These weights are not saved.
       SystemExit: with status 143, after SIGTERM.
     """
     config = self.config
@@ -152,17 +164,10 @@ class Estimator:
     if is_new:
       self._save(self._tensors())
     steps_per_second, received = 1, ""
-    loss_check = LossCheck(config.output_dir)
     ends = evaluations.is_out_of_patience
     with (
       StopSignals() as stop,
-      progress.Progress(
-        config.output_dir,
-        step,
-        num_steps,
-        config.train_batch_size,
-        config.log_every_steps,
-      ) as report,
+      progress.Progress(config, step, num_steps) as report,
     ):
       while not ends:
         group_size = min(
@@ -177,10 +182,13 @@ class Estimator:
         start = time.monotonic()
         sums = self.train_step.run(batches, group_size)
         self._step = step = step + group_size
-        means = objective_lib.means(sums)
-        # With a loss scale, a step whose gradients overflow is only counted.
-        norm = 0.0 if self.update.loss_scale else means["gradient_norm"]
-        loss_check.add(step, means["loss"], norm)
+        means = compute_means(sums)
+        # An infinite gradient makes every weight NaN, which the loss shows a
+        # step later. With a loss scale, such a step is only counted.
+        names = (
+          ("loss",) if self.update.loss_scale else ("loss", "gradient_norm")
+        )
+        self._check_finite(step, {n: math.isfinite(means[n]) for n in names})
         pace = int(group_size / (time.monotonic() - start))
         steps_per_second, received = _agree(max(1, pace), stop.received)
         report.add(step, sums)
@@ -191,7 +199,12 @@ class Estimator:
         )
         if is_last or received or is_saved or is_evaluated:
           tensors = self._tensors()
-          loss_check.check_weights(step, tensors)
+          floats = {n: t for n, t in tensors.items() if t.dtype.is_floating}
+          # One call, since reading each result would wait for the device.
+          are_finite = tf.stack(
+            [tf.reduce_all(tf.math.is_finite(t)) for t in floats.values()]
+          ).numpy()
+          self._check_finite(step, dict(zip(floats, are_finite)))
         if is_evaluated:
           # Before saving, so that a resumed run knows all earlier evaluations.
           start = time.monotonic()
@@ -230,15 +243,13 @@ class Estimator:
 
   def evaluate(
     self,
-    dataset: tf.data.Dataset,
-    num_steps: int | None = None,
-    score: Callable[[evaluator.Batches], Mapping[str, float]] | None = None,
+    batches: tf.data.Dataset,
+    score: Callable[[Batches], Mapping[str, float]] | None = None,
   ) -> dict[str, float | int]:
     """Evaluates the current weights, which were trained or loaded before.
 
     Args:
-      dataset: batches.
-      num_steps: number of batches; None for all of a finite dataset.
+      batches: finite batches.
       score: takes the outputs and the features of each batch, which are
         computed while it reads them, and returns further results.
 
@@ -250,11 +261,36 @@ class Estimator:
       RuntimeError: if no weights were trained or loaded.
       ValueError: if there is no batch, or the loss is not finite.
     """
-    batches = dataset.take(-1 if num_steps is None else num_steps)
-    results = self._evaluator.evaluate(batches, score)
-    if not math.isfinite(results["loss"]):
-      raise DivergedError(f"the evaluation's loss is {results['loss']}.")
-    return self.report(results)
+    totals = None
+
+    def compute_outputs() -> Batches:
+      nonlocal totals
+      for outputs, sums, features in self._run(
+        self._evaluate_batch, batches, "evaluating"
+      ):
+        # Adds up in float64, since a data set has far more terms than a batch.
+        totals = add_sums(totals, tf.nest.map_structure(np.float64, sums))
+        yield outputs, features
+
+    stream = compute_outputs()
+    scores = score(stream) if score else {}
+    collections.deque(stream, maxlen=0)  # What `score` did not need.
+    if totals is None:
+      raise ValueError("there is no whole batch of examples to evaluate on.")
+    means = compute_means(totals)
+    if not math.isfinite(means["loss"]):
+      raise DivergedError(f"the evaluation's loss is {means['loss']}.")
+    return self.report({**means, **scores})
+
+  def predict(self, batches: tf.data.Dataset) -> Batches:
+    """Yields the outputs and the features of each batch.
+
+    Raises RuntimeError as `evaluate`.
+    """
+    for outputs, _, features in self._run(
+      self._predict_batch, batches, "predicting"
+    ):
+      yield outputs, features
 
   def report(
     self, results: Mapping[str, float | int]
@@ -267,13 +303,57 @@ class Estimator:
     progress.write_events(self._eval_writer, step, results)
     return {**results, checkpoints.GLOBAL_STEP: step}
 
-  def predict(self, dataset: tf.data.Dataset) -> evaluator.Batches:
-    """Yields the NumPy outputs and the features of each batch.
+  def _run(
+    self, function: Callable[..., Any], batches: tf.data.Dataset, what: str
+  ) -> Iterator[tuple[Any, Sums, Features]]:
+    """Yields the outputs, sums and features of each batch, in NumPy.
 
-    Raises RuntimeError as `evaluate`.
+    TPUs need batches of one shape. There, smaller batches are filled up with
+    zeros, which have no weight in losses and metrics.
     """
     self._weights_step()
-    yield from self._evaluator.predict(dataset)
+    for features in progress.track(batches, what, "batch"):
+      full, num_rows = features, None
+      if distribution.needs_full_batches():
+        num_rows = next(iter(features.values())).shape[0]
+        self._num_rows = max(self._num_rows, num_rows)
+        full = {
+          name: tf.pad(
+            value,
+            [(0, self._num_rows - num_rows)]
+            + [(0, 0)] * (value.shape.rank - 1),
+          )
+          for name, value in features.items()
+        }
+      outputs, sums = tf.nest.map_structure(lambda t: t.numpy(), function(full))
+      yield (
+        tf.nest.map_structure(lambda value, n=num_rows: value[:n], outputs),
+        sums,
+        features,
+      )
+
+  def _run_replicas(self, has_loss: bool, features: Features) -> Any:
+    """Returns the outputs and the sums of a batch, on all devices."""
+
+    def run_replica(features: Features) -> BatchSums:
+      features = distribution.select_replica_part(features)
+      with layer_norm.fused():
+        if has_loss:
+          return self.objective.loss_sums(self.model, features, training=False)
+        outputs = self.model(features, training=False)
+        return BatchSums({}, {}, outputs)
+
+    def add_replicas(value: tf.Tensor) -> tf.Tensor:
+      return self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+
+    replicas = self._strategy.run(run_replica, (features,))
+    losses, sums = tf.nest.map_structure(
+      add_replicas, (replicas.losses, replicas.metrics)
+    )
+    if has_loss:
+      loss = tf.add_n([total / weight for total, weight in losses.values()])
+      sums = {"loss": (loss, tf.ones([])), **sums}
+    return distribution.gather_outputs(replicas.outputs), sums
 
   def _weights_step(self) -> int:
     if self._step is None:
@@ -285,11 +365,20 @@ class Estimator:
     tensors = {name: variable.value for name, variable in variables.items()}
     return tensors | lora.tensors(self.model)
 
+  def _check_finite(self, step: int, are_finite: Mapping[str, bool]) -> None:
+    if bad := [n for n, is_finite in are_finite.items() if not is_finite]:
+      path = checkpoints.find_latest(self.config.output_dir)
+      raise DivergedError(
+        f"{messages.join_names(bad, 3)} stopped being finite by step {step}, "
+        f"which is not saved; the last checkpoint is {path}. Lower "
+        "`learning_rate`."
+      )
+
   def _save(self, tensors: Mapping[str, tf.Tensor]) -> None:
     output_dir = self.config.output_dir
     # The scores in the folder belong to an older checkpoint.
     run_folder.write_scores(output_dir, {})
-    adapters.save(output_dir, tensors)
+    adapters.save_adapter(output_dir, tensors)
     keep = self.config.keep_checkpoint_max
     path = checkpoints.save(output_dir, tensors, keep)
     distribution.barrier()
@@ -297,7 +386,7 @@ class Estimator:
 
 
 def _build_model(
-  model_fn: Callable[[], keras.Model], config: training_config.TrainConfig
+  model_fn: Callable[[], keras.Model], config: TrainConfig
 ) -> keras.Model:
   mixed_precision.check_devices(config.precision)
   mixed_precision.set_tf32(config.precision)
@@ -319,52 +408,6 @@ def _build_model(
   if config.recompute:
     model.bert.encoder.recompute = True
   return model
-
-
-class LossCheck:
-  """Checks the losses and weights of a training in the folder `output_dir`."""
-
-  def __init__(self, output_dir: str) -> None:
-    self._output_dir = output_dir
-    self._first: float | None = None
-    self._num_high = 0
-
-  def add(self, step: int, loss: float, gradient_norm: float) -> None:
-    """Adds the mean loss and norm of a group of steps that ends at `step`.
-
-    Raises DivergedError if the loss or the norm is not finite, or if the loss
-    was too high three times in a row.
-    """
-    if self._first is None:
-      self._first = loss
-    is_high = loss > _FACTOR * max(1.0, self._first)
-    self._num_high = self._num_high + 1 if is_high else 0
-    if not math.isfinite(loss) or self._num_high >= _NUM_IN_A_ROW:
-      self._stop(
-        f"the loss rose from {self._first:.4g} to {loss:.4g} by step {step}"
-      )
-    # The update makes every weight NaN, which the loss shows a step later.
-    if not math.isfinite(gradient_norm):
-      self._stop(f"the gradients became {gradient_norm} by step {step}")
-
-  def check_weights(self, step: int, tensors: Mapping[str, tf.Tensor]) -> None:
-    """Raises DivergedError if a tensor to save is not finite."""
-    floats = {n: t for n, t in tensors.items() if t.dtype.is_floating}
-    # One call, since reading each result would wait for the device each time.
-    are_finite = tf.stack(
-      [tf.reduce_all(tf.math.is_finite(t)) for t in floats.values()]
-    ).numpy()
-    if bad := [n for n, is_finite in zip(floats, are_finite) if not is_finite]:
-      self._stop(
-        f"{messages.join_names(bad, 3)} are not finite after step {step}, "
-        "which is not saved"
-      )
-
-  def _stop(self, what: str) -> NoReturn:
-    raise DivergedError(
-      f"{what}; the last checkpoint is "
-      f"{checkpoints.find_latest(self._output_dir)}. Lower `learning_rate`."
-    )
 
 
 class StopSignals:

@@ -11,8 +11,8 @@ from bert_tf import distribution
 from bert_tf.checkpoint import checkpoints, run_folder, run_info
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.training import adapters
-from bert_tf.training import config as training_config
-from bert_tf.training import objective as objective_lib
+from bert_tf.training.config import TrainConfig
+from bert_tf.training.objective import select_shown
 
 Results = Mapping[str, float | int]
 
@@ -41,7 +41,7 @@ def find_best_folder(output_dir: str) -> str | None:
 def read_best_results(folder: str) -> dict[str, float | int]:
   """Reads the results of the checkpoint in a folder of `find_best_folder`."""
   path = os.path.join(folder, HISTORY_FILE)
-  results = _find_results(folder, _read_history(path).evaluations)
+  results = _find_results(folder, json_files.read(path, _History).evaluations)
   if results is None:
     raise ValueError(f"{path} has no results for the checkpoint next to it.")
   return results
@@ -55,23 +55,13 @@ class _History:
   evaluations: list[dict[str, int | float]]
 
 
-def _read_history(path: str) -> _History:
-  history = json_files.read(path, _History)
-  for results in history.evaluations:
-    if not {checkpoints.GLOBAL_STEP, history.metric} <= results.keys():
-      raise ValueError(
-        f"{path} has an evaluation without {checkpoints.GLOBAL_STEP} or "
-        f"{history.metric}."
-      )
-  return history
-
-
 def _find_results(
   folder: str, evaluations: Sequence[dict[str, float | int]]
 ) -> dict[str, float | int] | None:
   step = (checkpoints.find_latest(folder) or "").rpartition("-")[2]
   return next(
-    (r for r in evaluations if str(r[checkpoints.GLOBAL_STEP]) == step), None
+    (r for r in evaluations if str(r.get(checkpoints.GLOBAL_STEP)) == step),
+    None,
   )
 
 
@@ -85,17 +75,18 @@ class PeriodicEvaluation:
   def __init__(
     self,
     evaluate: Callable[[], Results] | None,
-    config: training_config.TrainConfig,
+    config: TrainConfig,
     first_step: int,
   ) -> None:
     self._evaluate = evaluate
+    self._output_dir = config.output_dir
     self._folder = os.path.join(config.output_dir, BEST_DIR)
     self._metric = config.best_metric or ""
     self._patience = config.early_stopping_patience
     self._evaluations: list[dict[str, float | int]] = []
     path = os.path.join(self._folder, HISTORY_FILE)
     if config.eval_every_steps and paths.exists(path):
-      history = _read_history(path)
+      history = json_files.read(path, _History)
       if history.metric != self._metric:
         raise ValueError(
           f"{self._folder} holds the best checkpoint by {history.metric}, not "
@@ -135,28 +126,27 @@ class PeriodicEvaluation:
     )
     if is_best:
       self._best = results
+      self._save(tensors, results)
     if distribution.is_chief():
-      if is_best:
-        # Before the checkpoint, which must never be without these files.
-        files = run_info.read_files(os.path.dirname(self._folder))
-        run_info.write_files(self._folder, files)
-        run_folder.write_scores(self._folder, results)
-        adapters.save(self._folder, tensors)
-        checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
-        atomic.write_lines(
-          os.path.join(self._folder, "best_eval_results.txt"),
-          (f"{name} = {value}" for name, value in results.items()),
-        )
-      history = {"metric": self._metric, "evaluations": self._evaluations}
+      history = _History(self._metric, self._evaluations)
       atomic.write_lines(
         os.path.join(self._folder, HISTORY_FILE),
-        [json.dumps(history, indent=1)],
+        [json.dumps(dataclasses.asdict(history), indent=1)],
       )
     distribution.barrier()  # Other processes read the files afterwards.
     step, best = checkpoints.GLOBAL_STEP, self._best or results
-    shown = objective_lib.shown(results)
+    shown = select_shown(results)
     parts = [f"{n} {value:.4g}" for n, value in shown.items() if n != step]
     return (
       f"evaluation at step {results[step]}: {', '.join(parts)}; best "
       f"{self._metric} {best[self._metric]:.4g} at step {best[step]}"
     )
+
+  def _save(self, tensors: Mapping[str, tf.Tensor], results: Results) -> None:
+    if not distribution.is_chief():
+      return
+    # Before the checkpoint, which must never be without these files.
+    run_info.write_files(self._folder, run_info.read_files(self._output_dir))
+    run_folder.write_scores(self._folder, results)
+    adapters.save_adapter(self._folder, tensors)
+    checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)

@@ -7,7 +7,7 @@ are added instead, and divided once, at the end.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import keras
 import numpy as np
@@ -30,13 +30,20 @@ class BatchSums(NamedTuple):
   outputs: Any = ()
 
 
-class Objective(Protocol):
-  """What a training needs of a task; a tasks.base.Task is one.
+class Objective:
+  """What a run needs of a task; a tasks.base.Task is one.
 
   The loss of a batch is the total of sum / weight over the names of the losses.
   A metric of a data set is the total of its sums divided by that of its
   weights.
+
+  Attributes:
+    has_loss: whether evaluations compute the loss.
+    first_results: names of the results at the top of result files.
   """
+
+  has_loss: ClassVar[bool] = True
+  first_results: ClassVar[tuple[str, ...]] = ()
 
   def weights(self, features: Features, training: bool) -> dict[str, Tensor]:
     """Returns the weights of the losses, by name.
@@ -44,17 +51,24 @@ class Objective(Protocol):
     They depend only on the features, so a step knows them for the whole batch
     before it computes the first micro-batch.
     """
+    raise NotImplementedError
 
   def loss_sums(
     self, model: keras.Model, features: Features, training: bool
   ) -> BatchSums:
     """Returns the losses, metrics and outputs of features [B, ...]."""
+    raise NotImplementedError
 
   def unused_variables(self, model: keras.Model) -> list[keras.Variable]:
     """Returns the trainable variables that the loss does not depend on.
 
     As in the original, these have no moments and no weight decay.
     """
+    return getattr(model, "unused_variables", [])
+
+  def name_results(self, means: Mapping[str, float]) -> dict[str, float]:
+    """Returns the results of an evaluation by their names in result files."""
+    return dict(means)
 
 
 def trained_variables(
@@ -65,11 +79,12 @@ def trained_variables(
   return [v for v in model.trainable_variables if id(v) not in unused]
 
 
-def add(sums: T | None, other_sums: T) -> T:
+def add_sums(sums: T | None, other_sums: T) -> T:
   """Returns the sum of two structures of tensors; None counts as 0."""
   if sums is None:
     return other_sums
-  return tf.nest.map_structure(lambda a, b: a + b, sums, other_sums)
+  total: T = tf.nest.map_structure(lambda a, b: a + b, sums, other_sums)
+  return total
 
 
 def add_calls(
@@ -78,20 +93,20 @@ def add_calls(
   """Adds function(first), ..., function(end - 1) to a total, in the graph."""
   _, total = tf.while_loop(
     lambda i, _: i < end,
-    lambda i, total: (i + 1, add(total, function(i))),
+    lambda i, total: (i + 1, add_sums(total, function(i))),
     (tf.constant(first), total),
   )
   return total
 
 
-def shown(values: Mapping[str, T]) -> dict[str, T]:
-  """The values without a total that only repeats the loss of the masked LM."""
+def select_shown(values: Mapping[str, T]) -> dict[str, T]:
+  """Returns the values without a total that only repeats a loss."""
   losses_of_heads = {"masked_lm_loss", "next_sentence_loss"} & values.keys()
   is_repeated = losses_of_heads == {"masked_lm_loss"}
   return {n: v for n, v in values.items() if n != "loss" or not is_repeated}
 
 
-def means(sums: Sums) -> dict[str, float]:
+def compute_means(sums: Sums) -> dict[str, float]:
   """Returns sum / weight by name; 0 if the weight is 0."""
   numbers = {name: np.asarray(pair, np.float64) for name, pair in sums.items()}
   return {

@@ -14,33 +14,33 @@ from absl import logging
 from bert_tf import distribution
 from bert_tf.files import atomic
 from bert_tf.model.losses import Sums
-from bert_tf.training import objective as objective_lib
+from bert_tf.training.config import TrainConfig
+from bert_tf.training.objective import add_sums, compute_means, select_shown
 
 T = TypeVar("T")
 
 # A training run with at least this many steps has at least as many reports.
 _MIN_REPORTS = 20
 
+# Every report is an event for the curves, but a short run logs few of them.
+_SECONDS_BETWEEN_LINES = 5
+
 
 class Progress:
   """Reports a training every log_every_steps, or more often if it is short."""
 
   def __init__(
-    self,
-    output_dir: str,
-    first_step: int,
-    num_train_steps: int,
-    batch_size: int,
-    log_every_steps: int,
+    self, config: TrainConfig, first_step: int, num_train_steps: int
   ) -> None:
     self._num_train_steps = num_train_steps
-    self._batch_size = batch_size
+    self._batch_size = config.train_batch_size
     most = (num_train_steps - first_step) // _MIN_REPORTS
-    self.log_every_steps = max(1, min(log_every_steps, most))
+    self.log_every_steps = max(1, min(config.log_every_steps, most))
     self._sums: Sums | None = None
     # Step and time at which the current measurement of the speed began.
     self._clock: tuple[int, float] | None = None
-    self._writer = events_writer(output_dir)
+    self._said = -math.inf  # When the last line was logged.
+    self._writer = events_writer(config.output_dir)
     self._bar = tqdm.tqdm(
       total=num_train_steps,
       initial=first_step,
@@ -59,7 +59,7 @@ class Progress:
 
   def add(self, step: int, sums: Sums) -> None:
     """Adds the total sums of a group of steps, of which `step` is the last."""
-    self._sums = objective_lib.add(self._sums, sums)
+    self._sums = add_sums(self._sums, sums)
     self._bar.update(step - self._bar.n)
     if self._clock is None:
       # The first group includes compilation, so it is not timed.
@@ -68,8 +68,8 @@ class Progress:
       return
     since, start = self._clock
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
-    values = objective_lib.means(self._sums)
-    shown = objective_lib.shown(values)
+    values = compute_means(self._sums)
+    shown = select_shown(values)
     same = shown.get("example_loss", math.nan)
     if math.isclose(same, values["loss"], rel_tol=1e-5):
       del shown["example_loss"]  # Without class weights, it is the loss.
@@ -85,7 +85,10 @@ class Progress:
       left = (self._num_train_steps - step) / steps_per_second
       duration = datetime.timedelta(seconds=int(left))
       parts += [f"{speed:.0f} examples/s", f"{duration} left"]
-    self.say(f"step {step}/{self._num_train_steps}: {', '.join(parts)}")
+    now, is_last = time.monotonic(), step >= self._num_train_steps
+    if is_last or now - self._said >= _SECONDS_BETWEEN_LINES:
+      self.say(f"step {step}/{self._num_train_steps}: {', '.join(parts)}")
+      self._said = now
     write_events(self._writer, step, values)
     self._sums = None
     self._clock = (step, time.monotonic())

@@ -7,14 +7,14 @@ from bert_tf.checkpoint import checkpoint_names, checkpoints
 from bert_tf.files import messages
 from bert_tf.model.layers import lora, mixed_precision
 from bert_tf.training import adapters
-from bert_tf.training import config as training_config
-from bert_tf.training import update as update_lib
+from bert_tf.training.config import TrainConfig
+from bert_tf.training.update import Update
 
 
 def restore_for_training(
   model: keras.Model,
-  update: update_lib.Update,
-  config: training_config.TrainConfig,
+  update: Update,
+  config: TrainConfig,
 ) -> int:
   """Resumes from the newest whole checkpoint, else loads init_checkpoint.
 
@@ -39,13 +39,13 @@ def restore_for_training(
 
 
 def training_variables(
-  model: keras.Model, update: update_lib.Update
+  model: keras.Model, update: Update
 ) -> dict[str, keras.Variable]:
   """Returns the variables of a training checkpoint, by name."""
   return {**lora.variables(model), **update.variables()}
 
 
-def resume(path: str, model: keras.Model, update: update_lib.Update) -> int:
+def resume(path: str, model: keras.Model, update: Update) -> int:
   """Restores variables, slots and step; returns the step.
 
   The loss scale keeps its initial value if the run had another precision.
@@ -53,18 +53,14 @@ def resume(path: str, model: keras.Model, update: update_lib.Update) -> int:
   lora_alpha, and DamagedCheckpointError if it cannot be read to its end.
   """
   reader = checkpoints.CheckpointReader(path)
-  variables = training_variables(model, update)
+  variables, state = training_variables(model, update), update.variables()
   new = [name for name in variables if name not in reader.shapes]
   missing = [name for name in new if name not in mixed_precision.STATE]
-  state = update.variables().keys()
-  saved = sorted(filter(checkpoint_names.is_slot, reader.shapes))
-  is_other = bool(saved) and state.isdisjoint(saved)
-  if (is_other or missing) and state >= {*missing}:
-    verb = "holds another optimizer's" if is_other else "lacks"
-    names = messages.join_names(saved if is_other else missing, 3)
+  if missing and state.keys() >= {*missing}:
     raise ValueError(
-      f"{path} {verb} {names}, so training cannot resume; give it as "
-      "`init_checkpoint` to a run in another `output_dir`."
+      f"{path} lacks {messages.join_names(missing, 3)} of the optimizer, so "
+      "training cannot resume; give it as `init_checkpoint` to a run in "
+      "another `output_dir`."
     )
   checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
   alpha = lora.tensors(model).get(lora.ALPHA)
@@ -81,9 +77,7 @@ def resume(path: str, model: keras.Model, update: update_lib.Update) -> int:
   return int(reader.get(checkpoints.GLOBAL_STEP))
 
 
-def load_for_inference(
-  model: keras.Model, config: training_config.TrainConfig
-) -> int:
+def load_for_inference(model: keras.Model, config: TrainConfig) -> int:
   """Loads the newest checkpoint of output_dir, else init_checkpoint.
 
   A warning names variables that init_checkpoint lacks, such as a head. A
@@ -110,9 +104,7 @@ def load_for_inference(
   return step
 
 
-def _initialize(
-  model: keras.Model, config: training_config.TrainConfig
-) -> list[str]:
+def _initialize(model: keras.Model, config: TrainConfig) -> list[str]:
   """Loads init_checkpoint; returns what keeps its random values."""
   if config.init_checkpoint:
     adapter, encoder_only = config.lora_adapter, config.encoder_only
@@ -120,7 +112,9 @@ def _initialize(
     missing = checkpoints.init_from_checkpoint(
       model, config.init_checkpoint, encoder_only or bool(adapter)
     )
-    loaded = adapters.add(model, adapter, encoder_only) if adapter else ()
+    loaded = (
+      adapters.add_adapter(model, adapter, encoder_only) if adapter else ()
+    )
     return [name for name in missing if name not in loaded]
   logging.info("No checkpoint: starting from random values.")
   return [variable.path for variable in model.weights]

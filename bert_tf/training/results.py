@@ -18,7 +18,6 @@ import bert_tf
 from bert_tf import distribution, settings
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import atomic, json_files
-from bert_tf.training import config as training_config
 
 
 def add_command(
@@ -32,31 +31,20 @@ def add_command(
   if not distribution.is_chief() or not atomic.can_write(output_dir):
     return
   values = settings.values(config)
-  resumes = values.get("do_train") and checkpoints.list_checkpoints(output_dir)
-  entry = {
-    "time": datetime.datetime.now().astimezone().isoformat("T", "seconds"),
-    "command": f"{sys.argv[0]} {shlex.join(sys.argv[1:])}",
-    "settings": values,
-    "train_data": train_data,
-    "resumes": bool(resumes),
-    "versions": {
-      "bert_tf": bert_tf.__version__,
-      "tensorflow": tf.__version__,
-      "keras": keras.__version__,
-      "numpy": np.__version__,
-      "python": platform.python_version(),
-    },
-  }
-  trained = [
+  commands = run_info.read_commands(output_dir)
+  resumes = bool(values.get("do_train")) and bool(
+    checkpoints.list_checkpoints(output_dir)
+  )
+  began = [
     command
-    for command in run_info.read_commands(output_dir)
+    for command in commands
     if command.get("settings", {}).get("do_train")
+    and not command.get("resumes")
   ]
-  began = [command for command in trained if not command.get("resumes")][-1:]
   if resumes and began:
     now = {"train_data": train_data, **settings.training_settings(config)}
     now = json.loads(json_files.encode(now, default=str))
-    then = {**began[0], **began[0]["settings"]}
+    then = {**began[-1], **began[-1]["settings"]}
     differing = [
       f"`{name}={then[name]}`, now {value}"
       for name, value in now.items()
@@ -67,18 +55,21 @@ def add_command(
         f"{output_dir} continues a run that began with {'; '.join(differing)}. "
         "Its steps count, so epochs and learning rate differ from a new run's."
       )
+  entry = {
+    "time": datetime.datetime.now().astimezone().isoformat("T", "seconds"),
+    "command": f"{sys.argv[0]} {shlex.join(sys.argv[1:])}",
+    "settings": values,
+    "train_data": train_data,
+    "resumes": resumes,
+    "versions": {
+      "bert_tf": bert_tf.__version__,
+      "tensorflow": tf.__version__,
+      "keras": keras.__version__,
+      "numpy": np.__version__,
+      "python": platform.python_version(),
+    },
+  }
   run_info.add_command(output_dir, entry)
-
-
-def arithmetic_fields(
-  config: training_config.TrainConfig,
-  info: run_info.RunInfo | None,
-  do_train: bool,
-) -> dict[str, Any]:
-  """The fields of run_info.Training for the last training's arithmetic."""
-  known = config if do_train else info and info.training
-  names = ("precision", "deterministic")
-  return {name: getattr(known, name, None) for name in names}
 
 
 def write_results(

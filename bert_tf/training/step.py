@@ -23,9 +23,13 @@ from bert_tf.model.layers import dropout
 from bert_tf.model.losses import Sums
 from bert_tf.model.tensor import Tensor
 from bert_tf.training import compilation
-from bert_tf.training import objective as objective_lib
-from bert_tf.training import update as update_lib
-from bert_tf.training.objective import Features
+from bert_tf.training.objective import (
+  Features,
+  Objective,
+  add_calls,
+  trained_variables,
+)
+from bert_tf.training.update import Update
 
 
 class TrainingStep:
@@ -39,8 +43,8 @@ class TrainingStep:
   def __init__(
     self,
     model: keras.Model,
-    update: update_lib.Update,
-    objective: objective_lib.Objective,
+    update: Update,
+    objective: Objective,
     batch_size: int,
     num_micro_batches: int,
     seed: int,
@@ -79,9 +83,7 @@ class TrainingStep:
 
     totals = micro_batch(0)
     if self._num_micro_batches > 1:
-      totals = objective_lib.add_calls(
-        totals, micro_batch, 1, self._num_micro_batches
-      )
+      totals = add_calls(totals, micro_batch, 1, self._num_micro_batches)
     sums, gradients = totals
     sums = distribution.all_reduce_sum(sums)
     loss = sums.pop("loss")
@@ -122,7 +124,7 @@ class TrainingStep:
 
   def _dropout_seeds(
     self, micro_batch: tf.Tensor
-  ) -> contextlib.AbstractContextManager:
+  ) -> contextlib.AbstractContextManager[None]:
     # A resumed run draws the masks of an uninterrupted one, because they depend
     # only on seed, step and micro-batch.
     seeds = getattr(self._model, "seed_generator", None)
@@ -150,15 +152,14 @@ class TrainingStep:
       autograph=False,
     )
     self._loop = tf.function(self._run_loop, autograph=False)
-    self._variables = objective_lib.trained_variables(
-      self._objective, self._model
-    )
+    self._variables = trained_variables(self._objective, self._model)
     self._update.optimizer.build(self._variables)
-    step = self._step.get_concrete_function(element_spec)
+    traced = self._step.get_concrete_function(element_spec)
     self._sums_spec = tf.nest.map_structure(
       lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
-      step.structured_outputs,
+      traced.structured_outputs,
     )
+    step: Callable[[Features], Sums] = traced
     return step
 
   def run(self, batches: tf.data.Iterator, num_steps: int) -> Sums:
@@ -166,14 +167,16 @@ class TrainingStep:
 
     All steps are one call of a tf.function. The step must be built.
     """
-    return self._loop(batches, tf.constant(num_steps))
+    sums: Sums = self._loop(batches, tf.constant(num_steps))
+    return sums
 
   def _run_replicas(self, features: Features) -> Sums:
-    sums = self._strategy.run(self._marked_step, (features,))
+    replicas = self._strategy.run(self._marked_step, (features,))
     # The sums are the same on every replica.
-    return tf.nest.map_structure(
-      lambda v: self._strategy.experimental_local_results(v)[0], sums
+    sums: Sums = tf.nest.map_structure(
+      lambda v: self._strategy.experimental_local_results(v)[0], replicas
     )
+    return sums
 
   def _run_loop(self, batches: tf.data.Iterator, num_steps: tf.Tensor) -> Sums:
     # The loop starts from zeros, not from a first step, since TensorFlow would
@@ -181,6 +184,6 @@ class TrainingStep:
     zeros = tf.nest.map_structure(
       lambda spec: tf.zeros(spec.shape, spec.dtype), self._sums_spec
     )
-    return objective_lib.add_calls(
+    return add_calls(
       zeros, lambda _: self._step(batches.get_next()), 0, num_steps
     )

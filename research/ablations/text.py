@@ -47,9 +47,10 @@ class Text:
     inputs = sources.find_files(
       str(config.text), config.reading, text_config.TEXT
     )
-    corpus_build.build_corpus(
-      config.reading, inputs, self._output, self._num_workers, resume=True
-    )
+    if not paths.exists(self._output.report_file):
+      corpus_build.build_corpus(
+        config.reading, inputs, self._output, self._num_workers
+      )
     if not paths.exists(self.vocab_file):
       stages.learn_vocabulary(
         self._output.output_file,

@@ -25,6 +25,7 @@ from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import run as run_lib
 from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.rows import Results, Row
+from bert_tf.tasks.setup import Setup
 from bert_tf.training import progress
 from research import bilstm
 from research.features import config as config_lib
@@ -256,9 +257,20 @@ class FeaturesTask(ner.NerTask):
       no_pieces = base.model_input([], 0)
       yield base.Inputs([no_pieces], (places, [positions]))
 
+  def build_model(self, config: modeling.BertConfig) -> BiLstmModel:
+    """Returns the BiLSTM, of which BERT is no part, with random values."""
+    assert self.labels
+    layers = self.config.feature_layers
+    return BiLstmModel(
+      num_layers(layers, config),
+      config.hidden_size,
+      self.labels.num_outputs,
+      is_summed=layers.startswith("weighted_sum"),
+    )
+
 
 def encode(
-  setup: base.Setup[config_lib.FeaturesConfig],
+  setup: Setup[config_lib.FeaturesConfig],
   task: base.Task,
   split: splits.Split,
   folder: str,
@@ -285,20 +297,6 @@ def encode(
   return splits.make_data(setup, split, files, spec(), decode_vectors)
 
 
-def build_model(
-  setup: base.Setup[config_lib.FeaturesConfig], task: base.Task
-) -> BiLstmModel:
-  """Returns the BiLSTM, of which BERT is no part, with random values."""
-  assert task.labels
-  layers = setup.config.feature_layers
-  return BiLstmModel(
-    num_layers(layers, setup.bert_config),
-    setup.bert_config.hidden_size,
-    task.labels.num_outputs,
-    is_summed=layers.startswith("weighted_sum"),
-  )
-
-
 def run(config: config_lib.FeaturesConfig) -> Results | None:
   """Trains, evaluates and predicts as configured; see fine_tuning.run."""
   if not config.train.init_checkpoint:
@@ -307,4 +305,4 @@ def run(config: config_lib.FeaturesConfig) -> Results | None:
     )
   train = dataclasses.replace(config.train, encoder_only=True)
   config = dataclasses.replace(config, train=train)
-  return fine_tuning.run(config, FeaturesTask, encode, build_model)
+  return fine_tuning.run(config, FeaturesTask, encode)

@@ -51,8 +51,9 @@ _NO_KERNELS = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
 
 def step_program(settings: step_timing.Settings) -> bytes:
   """The HloModuleProto of a training step, as on a machine with one GPU."""
+  gpu = tf.config.LogicalDevice("GPU:0", "GPU")
   with (
-    mock.patch.object(tf.config, "list_logical_devices", lambda *_: ["GPU:0"]),
+    mock.patch.object(tf.config, "list_logical_devices", lambda *_: [gpu]),
     mock.patch.object(fused_attention, "_has_tensor_cores", lambda: True),
     mock.patch.object(fused_attention, "_PLATFORMS", ["CPU"]),
   ):

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bert_tf.checkpoint import checkpoints
-from bert_tf.checkpoint.convert import convert
+from bert_tf.checkpoint import checkpoints, convert
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as export_config
 from bert_tf.export import export

@@ -12,8 +12,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 import bert_tf
 from bert_tf import modeling
-from bert_tf.checkpoint import checkpoints
-from bert_tf.checkpoint.convert import convert
+from bert_tf.checkpoint import checkpoints, convert
 from bert_tf.checkpoint.model_folder import ModelFolder
 from tests.support import interop_models, tiny_models
 

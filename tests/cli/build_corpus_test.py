@@ -87,10 +87,9 @@ def test_rows_become_a_corpus_and_a_report(tmp_path, run_script):
 
 FAULTS = {
   "--input_file=no.txt": "no.txt matches no file",
-  "--input_file=cut.jsonl.gz --language=de": "cut.jsonl.gz: not a whole gzip",
+  "--input_file=cut.jsonl.gz ": "cut.jsonl.gz: not a whole .gz file",
   "--input_file=a.parquet": "a.parquet has no column 'text' (--text_column). "
   "Its columns: id, body.",
-  "--input_file=in.txt --language=xx": "--language=xx",
   "--input_file=in.txt --eval_fraction=2": "--eval_fraction=2",
 }
 

@@ -197,9 +197,9 @@ def test_the_short_help_has_required_and_main_flags(monkeypatch):
   assert sections(False) == {
     "Trains.": [],
     "Required:": [
-      "--task_name Task. Required unless --processor is set.",
       "--output_dir Folder.",
     ],
+    "One of:": ["--task_name Task.", "--processor Class of yours."],
     "Main flags:": [
       "--size=tiny|base Size. Default: by task.",
       "--rate Rate. Default: 0.5.",
@@ -211,11 +211,11 @@ def test_the_short_help_has_required_and_main_flags(monkeypatch):
 def test_the_complete_help_has_all_flags_by_topic():
   result = sections(True)
   topics = [
-    *(settings.model, settings.data, settings.training, settings.devices),
+    *(settings.model, settings.training, settings.devices),
   ]
-  titles = ["Trains.", "Required:", *(f"{topic}:" for topic in topics)]
+  titles = ["Trains.", "Required:", "One of:", *(f"{t}:" for t in topics)]
   assert list(result)[:-1] == titles
-  assert result["Required:"][-1] == "--output_dir * Folder. It is new."
+  assert result["Required:"] == ["--output_dir * Folder. It is new."]
   assert result[f"{settings.training}:"][0].startswith(
     "--rate Rate. High is fast. Default: 0.5. (number <= 1.0)"
   )

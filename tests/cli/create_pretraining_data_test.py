@@ -257,21 +257,21 @@ def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_a_text_that_the_vocabulary_lacks_is_counted_and_warned_about(
+def test_a_text_that_the_vocabulary_lacks_is_warned_about(
   text, config, tmp_path, caplog, num_workers
 ):
-  def create():
+  def create(num_workers):
     return pretraining_shards.create(
       config, [str(text)], str(tmp_path / "data"), 2, num_workers
     )
 
-  assert create().counts.num_unknown == 0
+  create(num_workers=1)
   assert "are [UNK]" not in caplog.text
   num_pieces = len(text.read_text().replace(".", " .").split())
   text.write_text(text.read_text().translate(str.maketrans("aeo", "аео")))
-  counts = create().counts
-  assert counts.num_pieces == num_pieces  # A word is one [UNK].
-  assert 0.5 < counts.num_unknown / num_pieces < 1
+  assert (
+    create(num_workers).counts.num_pieces == num_pieces
+  )  # A word is one [UNK].
   assert "are [UNK]" in caplog.text
 
 

@@ -107,11 +107,6 @@ def test_every_command_runs_only_the_chosen_step(name, tmp_path, start_python):
       ("--processor=a:B", "--data_dir=x", "--label_column=a"),
       ("--label_column", "--processor"),
     ),
-    (
-      "swag",
-      ("--data_dir=x", "--choice_columns=a,b"),
-      ("--choice_columns", "--task_name=swag"),
-    ),
   ],
 )
 def test_a_flag_without_effect_is_refused(

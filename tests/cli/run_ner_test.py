@@ -94,10 +94,7 @@ def test_a_run_leaves_these_files(trained):
     for p in folder.iterdir()
     if "tfevents" not in p.name and "ckpt" not in p.name
   } == {
-    ".eval.tf_record.settings.json",
-    ".predict.tf_record.settings.json",
     ".run.lock",
-    ".train.tf_record.settings.json",
     "bert_config.json",
     "best",
     "checkpoint",

@@ -11,7 +11,7 @@ import pytest
 
 from bert_tf.checkpoint import checkpoints
 from bert_tf.training import curves
-from tests.support import runs
+from tests.support import ports, runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -228,9 +228,15 @@ def test_a_run_with_a_time_limit_ends_without_a_number_of_steps(
   assert "nothing is left to train" in result.stderr
 
 
-def test_text_is_refused_on_several_machines(data, run_script):
-  flags = ("--text=text.txt", "--distribution=multi_worker", "--output_dir=x")
-  result = run_script("run_pretraining.py", *flags, cwd=data)
+def test_text_is_refused_on_several_machines(data, run_script, monkeypatch):
+  cluster = {"worker": [f"127.0.0.1:{ports.free_port()}"]}
+  task = {"type": "worker", "index": 0}
+  value = json.dumps({"cluster": cluster, "task": task})
+  monkeypatch.setenv("TF_CONFIG", value)
+  flags = ("--text=text.txt", "--train_minutes=1", "--output_dir=x")
+  result = run_script(
+    *("run_pretraining.py", *flags, "--distribution=multi_worker"), cwd=data
+  )
   assert_refused(result, "--distribution=multi_worker: --text")
 
 

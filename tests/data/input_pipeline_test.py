@@ -10,6 +10,7 @@ import tensorflow as tf
 from bert_tf.data import input_pipeline, padding
 from bert_tf.data import records as records_lib
 from bert_tf.data.pretraining import pretraining_records
+from bert_tf.files import errors
 
 SPEC = {"input_ids": tf.io.FixedLenFeature([2], tf.int64)}
 
@@ -101,19 +102,17 @@ def changed_byte(data: bytes) -> bytes:
 @pytest.mark.parametrize(
   ("name", "compression", "damage", "message"),
   [
-    ("a", "", lambda data: data[:-1], "a is not .*: record 6 "),
-    ("a", "", lambda data: data[:-17], "a is not .*: record 6 "),
-    ("a", "", changed_byte, "a is not .*: record 2 "),
+    ("a", "", lambda data: data[:-1], "a is not a whole TFRecord"),
+    ("a", "", lambda data: data[:-17], "a is not a whole TFRecord"),
+    ("a", "", changed_byte, "a is not a whole TFRecord"),
     ("a", "", lambda data: b"This is text.\n" * 9, "a is not a whole TFRecord"),
     ("a", "", lambda data: b"", "a holds no records"),
-    ("a.gz", "GZIP", lambda data: data[:-10], r"a\.gz is not .*: record \d "),
+    ("a.gz", "GZIP", lambda data: data[:-10], r"a\.gz is not a whole TFRecord"),
     ("a", "GZIP", lambda data: data, "a is not .*GZIP"),
     ("a.gz", "", lambda data: data, r"a\.gz is not .*GZIP"),
   ],
 )
-def test_a_damaged_file_is_named_with_the_record(
-  tmp_path, name, compression, damage, message
-):
+def test_a_damaged_file_is_named(tmp_path, name, compression, damage, message):
   good = write(tmp_path / "good", range(3))
   path = tmp_path / name
   write(path, range(7), compression)
@@ -134,7 +133,7 @@ def test_some_shards_can_be_read_if_only_they_are_asked_for(tmp_path):
   for pattern in ("a-0000[02]-of-*", "a-00000-of-00003,{}/a-*2-of-00003"):
     patterns = f"{tmp_path}/{pattern.format(tmp_path)}"
     assert input_pipeline.open_records(patterns).num_records == 6
-  with pytest.raises(ValueError, match="a-00001-of-00003 does not"):
+  with pytest.raises(ValueError, match="a-00001-of-00003 is missing"):
     input_pipeline.open_records(f"{tmp_path}/a-*")
 
 
@@ -173,49 +172,30 @@ def write_pretraining(path, *records):
   return files, pretraining_records.RecordFormat(4, 2).spec()
 
 
-def read_error(files, spec):
-  """Returns the message of the error that reading raises."""
-  with pytest.raises(ValueError) as error:
-    with input_pipeline.naming_records(files, spec, 10, 2):
-      batches = input_pipeline.finite_dataset(files, spec, 2, 10)
-      assert len(list(batches)) == 0
-  return str(error.value)
-
-
 @pytest.mark.parametrize(
-  ("name", "values", "value"),
+  ("name", "values"),
   [
-    ("input_ids", [1, -1, 3, 0], "-1"),
-    ("input_ids", [1, 10, 3, 0], "10"),
-    ("segment_ids", [0, 7, 1, 0], "7"),
-    ("masked_lm_positions", [4, 0], "4"),
-    ("masked_lm_ids", [-3, 0], "-3"),
-    ("masked_lm_weights", [float("nan"), 0.0], "nan"),
-    ("masked_lm_weights", [-1.0, 0.0], "-1.0"),
-    ("next_sentence_labels", [-1], "-1"),
-    ("input_ids", [1, 2, 3], "3 input_ids, not 4"),
-    ("masked_lm_weights", [1, 0], "int64_list"),
+    ("input_ids", [1, -1, 3, 0]),
+    ("input_ids", [1, 10, 3, 0]),
+    ("segment_ids", [0, 7, 1, 0]),
+    ("masked_lm_positions", [4, 0]),
+    ("masked_lm_ids", [-3, 0]),
+    ("masked_lm_weights", [float("nan"), 0.0]),
+    ("masked_lm_weights", [-1.0, 0.0]),
+    ("next_sentence_labels", [-1]),
+    ("input_ids", [1, 2, 3]),
+    ("masked_lm_weights", [1, 0]),
   ],
 )
-def test_a_value_out_of_range_is_named_with_file_and_record(
-  tmp_path, name, values, value
-):
+def test_a_value_out_of_range_ends_the_reading(tmp_path, name, values):
+  # A gather under XLA would silently read another row.
   bad = {**PRETRAINING, name: values}
   written = write_pretraining(tmp_path / "a", *[PRETRAINING] * 4, bad)
-  message = read_error(*written)
-  for part in (str(tmp_path / "a"), "record 4 ", name, value):
-    assert part in message
+  with pytest.raises(tf.errors.InvalidArgumentError) as error:
+    list(input_pipeline.finite_dataset(*written, 2, 10))
+  assert name in errors.reason(error.value)
   files, spec = write_pretraining(tmp_path / "b", *[PRETRAINING] * 3)
   assert len(list(input_pipeline.finite_dataset(files, spec, 2, 10))) == 2
-
-
-def test_a_record_that_cannot_be_parsed_is_named(tmp_path):
-  written = write_pretraining(tmp_path / "a", PRETRAINING, b"\xff" * 9)
-  message = read_error(*written)
-  assert str(tmp_path / "a") in message and "record 1 " in message
-  files, spec = write_pretraining(tmp_path / "b", b"\xff" * 9)
-  with pytest.raises(ValueError, match="/b: .*tf.train.Example"):
-    input_pipeline.check_first_records(files, spec, 10)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +213,7 @@ def test_a_record_that_cannot_be_parsed_is_named(tmp_path):
       3,
       "not 4 and .* not 2; set `max_seq_length=5` `max_predictions_per_seq=1`",
     ),
-    ({}, 3, "input_ids 3, but the model allows 0 to 2"),
+    ({}, 3, "input_ids 0 to 3, but the model has 0 to 2"),
     ({"masked_lm_weights": [1, 0]}, 10, "has int64_list as masked_lm_weights"),
     (
       {"label_ids": [1], "input_mask": None},
@@ -252,14 +232,10 @@ def test_a_first_record_that_does_not_fit_is_named(
     input_pipeline.check_first_records(files, spec, vocab_size)
 
 
-def test_a_file_that_is_cut_or_deleted_while_it_is_read_is_named(tmp_path):
-  path = tmp_path / "a"
-  written = write_pretraining(path, *[PRETRAINING] * 3)
-  path.write_bytes(path.read_bytes()[:-5])
-  message = read_error(*written)
-  assert str(path) in message and "record 2 " in message
-  path.unlink()
-  assert str(path) in read_error(*written)
+def test_a_file_of_other_records_is_named(tmp_path):
+  files, spec = write_pretraining(tmp_path / "b", b"\xff" * 9)
+  with pytest.raises(ValueError, match="/b: .*tf.train.Example"):
+    input_pipeline.check_first_records(files, spec, 10)
 
 
 # Records of 16 word pieces. The first id is the number of the record.

@@ -1,4 +1,4 @@
-"""Packing: the assignment of instances to rows, and packed records."""
+"""Packed records hold the instances of unpacked ones."""
 
 import collections
 
@@ -6,40 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import packing
 from bert_tf.data.config import PretrainingDataConfig
-from bert_tf.data.pretraining import masking, pretraining_shards
+from bert_tf.data.pretraining import pretraining_shards
 from tests.support import checkout
 
 VOCAB_FILE = str(checkout.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
-
-
-def test_every_instance_is_in_exactly_one_row_and_fits():
-  rng = np.random.default_rng(1)
-  lengths = rng.integers(5, 129, 3000).tolist() + [128] * 100 + [5] * 50
-  rows = packing.assign_rows(lengths, 128)
-  assert sorted(i for row in rows for i in row) == list(range(len(lengths)))
-  sizes = [sum(lengths[i] for i in row) for row in rows]
-  assert max(sizes) <= 128 and max(map(len, rows)) <= 16
-  # Instances of uniform lengths fill nearly all of the rows.
-  assert sum(sizes) / (128 * len(rows)) > 0.99
-  assert rows == packing.assign_rows(lengths, 128)
-
-
-@pytest.mark.parametrize(
-  ("lengths", "expected"),
-  [
-    ([128], [[0]]),
-    ([100, 28, 29], [[0, 1], [2]]),  # 29 needs a new row; 28 fills the first.
-    ([40, 60, 68, 88], [[3, 0], [2, 1]]),
-    ([60, 60, 60], [[0, 1], [2]]),
-    ([5] * 17, [list(range(16)), [16]]),
-  ],
-)
-def test_the_longest_instance_goes_to_the_fullest_row_with_room(
-  lengths, expected
-):
-  assert packing.assign_rows(lengths, 128) == expected
 
 
 def create(folder, name, text, length, **settings):
@@ -113,13 +84,3 @@ def test_packed_records_hold_the_instances_of_unpacked_ones(tmp_path, mask):
   assert len(records) < 0.8 * plain.counts.num_records
   tokens = sum(sum(record["input_mask"]) for record in records)
   assert packed.counts.num_tokens == tokens
-
-
-def test_a_row_has_room_for_all_masked_positions():
-  for prob in (0.01, 0.15, 0.5, 1.0):
-    config = masking.MaskingConfig(masked_lm_prob=prob)
-    for length in (1, 5, 7, 13, 30):
-      count = min(16, 128 // length)
-      total = count * config.num_to_predict(length)
-      assert total <= config.num_to_predict_in_row(128, 16)
-    assert config.num_to_predict_in_row(128, 0) == config.num_to_predict(128)

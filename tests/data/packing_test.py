@@ -1,26 +1,22 @@
-"""The model's input: special tokens, truncation, padding."""
+"""The model's input: special tokens, truncation, padding, packing."""
+
+import hypothesis
+import pytest
+from hypothesis import strategies
 
 from bert_tf.data import packing
 from bert_tf.tasks import base
 
 
-def truncated_one_by_one(a, b, max_length):
-  """Drops the last id of the longer text, or of b if both are equally long."""
-  a, b = list(a), list(b)
-  while len(a) + len(b) > max_length:
+@hypothesis.given(
+  strategies.integers(1, 20), strategies.integers(1, 20), strategies.integers(2)
+)
+def test_a_pair_is_cut_from_the_end_of_the_longer_one(num_a, num_b, max_length):
+  cut_a, cut_b = packing.truncate_pair(range(num_a), range(num_b), max_length)
+  a, b = list(range(num_a)), list(range(num_b))
+  while len(a) + len(b) > max_length:  # run_classifier.py of 2018.
     (a if len(a) > len(b) else b).pop()
-  return a, b
-
-
-def test_a_pair_is_cut_from_the_end_of_the_longer_one():
-  for size_a in range(1, 9):
-    for size_b in range(1, 9):
-      for max_length in range(2, 18):
-        a, b = range(size_a), range(10, 10 + size_b)
-        cut = packing.truncate_pair(a, b, max_length)
-        assert [list(ids) for ids in cut] == list(
-          truncated_one_by_one(a, b, max_length)
-        )
+  assert (list(cut_a), list(cut_b)) == (a, b)
 
 
 def test_inputs_have_special_tokens_and_padding():
@@ -40,3 +36,35 @@ def test_inputs_have_special_tokens_and_padding():
   }
   for nothing in (None, []):  # An empty second text counts as no text.
     assert build([5, 6, 7], nothing, 4)["input_ids"] == [1, 5, 6, 2]
+
+
+@hypothesis.given(
+  strategies.integers(8, 128).flatmap(
+    lambda size: strategies.tuples(
+      strategies.just(size), strategies.lists(strategies.integers(3, size))
+    )
+  )
+)
+def test_every_instance_is_in_one_row_and_no_row_is_too_long(sizes):
+  max_seq_length, lengths = sizes
+  rows = packing.assign_rows(lengths, max_seq_length)
+  assert sorted(i for row in rows for i in row) == list(range(len(lengths)))
+  for row in rows:
+    assert sum(lengths[i] for i in row) <= max_seq_length
+    assert len(row) <= packing.max_instances(max_seq_length)
+
+
+@pytest.mark.parametrize(
+  ("lengths", "expected"),
+  [
+    ([128], [[0]]),
+    ([100, 28, 29], [[0, 1], [2]]),  # 29 needs a new row; 28 fills the first.
+    ([40, 60, 68, 88], [[3, 0], [2, 1]]),
+    ([60, 60, 60], [[0, 1], [2]]),
+    ([5] * 17, [list(range(16)), [16]]),
+  ],
+)
+def test_the_longest_instance_goes_to_the_fullest_row_with_room(
+  lengths, expected
+):
+  assert packing.assign_rows(lengths, 128) == expected

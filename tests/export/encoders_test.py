@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.checkpoint import sentence_transformers
-from bert_tf.checkpoint.convert import convert, extend_vocab
+from bert_tf.checkpoint import convert, extend_vocab, sentence_transformers
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.export import config as configs
 from bert_tf.export import export
+from bert_tf.export.config import ExportConfig
+from bert_tf.inference.config import ModelConfig
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"
@@ -23,7 +23,7 @@ FILES = {
 TEXTS = ["a single sentence", "", "the church in october", "few of the songs"]
 
 
-def config(kind=configs.ModelConfig, **settings):
+def config(kind=ModelConfig, **settings):
   values = {"init_checkpoint": str(MODEL / "bert_model.ckpt"), **FILES}
   return kind(**{**values, "task": "encoder", **settings})
 
@@ -74,15 +74,10 @@ def test_a_text_has_the_pooled_vectors_of_its_tokens(
   assert outputs["num_tokens"].tolist() == lengths
 
 
-def test_texts_are_truncated(token_vectors):
-  assert max(map(len, token_vectors)) > 5
-  assert compute(max_seq_length=5)["num_tokens"].max() == 5
-
-
 def test_an_exported_encoder_knows_its_pooling(tmp_path):
   path = tmp_path / "encoder"
   settings = {"pooling": "max", "normalize": True, "max_seq_length": 16}
-  export.run(config(configs.ExportConfig, export_dir=str(path), **settings))
+  export.run(config(ExportConfig, export_dir=str(path), **settings))
   run = json.loads((path / "run.json").read_text())
   assert settings.items() <= run["settings"].items()
   functions = tf.saved_model.load(str(path)).signatures
@@ -94,7 +89,7 @@ def test_an_exported_encoder_knows_its_pooling(tmp_path):
     compute(**settings)["embedding"],
     atol=1e-6,
   )
-  other = configs.ModelConfig(init_checkpoint=str(path), pooling="cls")
+  other = ModelConfig(init_checkpoint=str(path), pooling="cls")
   assert export.build(other, with_text=False).files.settings.pooling == "cls"
 
 
@@ -111,53 +106,40 @@ def write_modules(folder, kinds=("Transformer", "Pooling"), **pooling):
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
 
 
+CLS, MAX = "pooling_mode_cls_token", "pooling_mode_max_tokens"
+
+
 @pytest.mark.parametrize(
-  ("pooling", "expected"),
+  ("kinds", "pooling", "expected"),
   [
+    ("", {CLS: False, "pooling_mode_mean_tokens": True}, "mean"),
+    ("", {CLS: True}, "cls"),
+    ("Normalize", {"pooling_mode": "max", "embedding_dimension": 384}, "max"),
+    # What changes vectors and is not known is refused by name.
+    ("Dense", {}, ValueError("modules.json .*Dense")),
     (
-      {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True},
-      "mean",
+      "",
+      {"pooling_mode_lasttoken": True},
+      ValueError("pooling_mode_lasttoken"),
     ),
-    ({"pooling_mode_cls_token": True}, "cls"),
-    ({"pooling_mode": "max", "embedding_dimension": 384}, "max"),
+    ("", {CLS: True, MAX: True}, ValueError("cls and max")),
+    ("", {"pooling_mode": 3}, ValueError("the pooling 3")),
   ],
 )
 def test_the_pooling_is_read_from_sentence_transformers_files(
-  tmp_path, pooling, expected
+  tmp_path, kinds, pooling, expected
 ):
-  assert sentence_transformers.read_settings(str(tmp_path)) is None
-  write_modules(tmp_path, **pooling)
-  settings = sentence_transformers.read_settings(str(tmp_path))
-  assert settings == sentence_transformers.VectorSettings(expected, False, None)
+  read = sentence_transformers.read_settings
+  assert read(str(tmp_path)) is None
+  write_modules(tmp_path, ("Transformer", "Pooling", *kinds.split()), **pooling)
   limit = {"max_seq_length": 256, "do_lower_case": False}
   (tmp_path / "sentence_bert_config.json").write_text(json.dumps(limit))
-  write_modules(tmp_path, ("Transformer", "Pooling", "Normalize"), **pooling)
-  settings = sentence_transformers.read_settings(str(tmp_path))
-  assert settings == sentence_transformers.VectorSettings(expected, True, 256)
-
-
-@pytest.mark.parametrize(
-  ("kinds", "pooling", "name"),
-  [
-    (("Transformer", "Pooling", "Dense"), {}, "modules.json .*Dense"),
-    (("WordEmbeddings", "Pooling"), {}, "WordEmbeddings"),
-    (
-      ("Transformer", "Pooling"),
-      {"pooling_mode_weightedmean_tokens": True},
-      "pooling_mode_weightedmean_tokens",
-    ),
-    (
-      ("Transformer", "Pooling"),
-      {"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True},
-      "cls and max",
-    ),
-    (("Transformer", "Pooling"), {"pooling_mode": 3}, "the pooling 3"),
-  ],
-)
-def test_other_modules_and_poolings_are_refused(tmp_path, kinds, pooling, name):
-  write_modules(tmp_path, kinds, **pooling)
-  with pytest.raises(ValueError, match=name):
-    sentence_transformers.read_settings(str(tmp_path))
+  if isinstance(expected, ValueError):
+    with pytest.raises(ValueError, match=str(expected)):
+      read(str(tmp_path))
+  else:
+    settings = sentence_transformers.VectorSettings(expected, bool(kinds), 256)
+    assert read(str(tmp_path)) == settings
 
 
 def write_sentence_encoder(folder):
@@ -172,20 +154,6 @@ def write_sentence_encoder(folder):
   limit = {"max_seq_length": 5}
   (folder / "sentence_bert_config.json").write_text(json.dumps(limit))
   return str(folder / "bert_model.ckpt")
-
-
-def test_an_encoder_follows_sentence_transformers_files(tmp_path):
-  checkpoint = write_sentence_encoder(tmp_path)
-  info = export.build(
-    config(init_checkpoint=checkpoint), with_text=False
-  ).files.info
-  made = info.settings
-  assert (made.pooling, made.normalize, made.max_seq_length) == ("max", True, 5)
-  # The user's settings take precedence.
-  settings = {"pooling": "cls", "normalize": False, "max_seq_length": 7}
-  other = config(init_checkpoint=checkpoint, **settings)
-  info = export.build(other, with_text=False).files.info
-  assert settings.items() <= vars(info.settings).items()
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import tensorflow as tf
 from bert_tf import modeling, tokenization
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.data import packing
-from bert_tf.export import config as export_config
 from bert_tf.export import export
+from bert_tf.export.config import ExportConfig
 from bert_tf.model import heads
 from bert_tf.tasks import base
 from bert_tf.tasks.classification import glue, layouts
@@ -104,22 +104,18 @@ def exported(tmp_path_factory):
       "init_checkpoint": str(classifier / "bert_model.ckpt"),
       "max_seq_length": 64,
     },
-    "preprocessing": {
-      "init_checkpoint": str(folder / "runs" / "encoder"),
-      "task": "preprocessing",
-    },
     "regression": {"with_text": False},
     "ner": {"with_text": False},
     "squad": {"max_query_length": 5, "doc_stride": 4},
   }
-  for name in (*MADE, "classification", "preprocessing"):
+  for name in (*MADE, "classification"):
     settings = {
       "export_dir": str(folder / "models" / name),
       "init_checkpoint": str(folder / "runs" / name),
       "max_seq_length": 16,
       **changes.get(name, {}),
     }
-    export.run(export_config.ExportConfig(**settings))
+    export.run(ExportConfig(**settings))
   return folder
 
 
@@ -170,12 +166,6 @@ def made_requests(models):
       "multilabel", "text_pair", text=TEXTS, text_b=TEXTS_B
     ),
     "encoder": {"encoder": str(models / "encoder"), "inputs": HUB_IDS},
-    "preprocessor": {
-      "preprocessor": str(models / "preprocessing"),
-      "texts": TEXTS,
-      "texts_b": TEXTS_B,
-      "seq_length": 24,
-    },
   }
   for name, value, _ in BEYOND:
     inputs = ids_of("pretraining")
@@ -301,16 +291,6 @@ def test_an_encoder_has_the_interface_of_tf_hubs(served):
   assert third == fourth
 
 
-def test_a_preprocessor_makes_the_scripts_input(served):
-  single, pair = served["preprocessor"]
-  for result, expected in (
-    (single, packed(TEXTS, None, 16)),
-    (pair, packed(TEXTS, TEXTS_B, 24)),
-  ):
-    for name, hub_name in zip(IDS, HUB_IDS):
-      assert result[hub_name] == expected[name].tolist()
-
-
 @pytest.mark.parametrize("task", MADE)
 def test_a_saved_model_has_weights_functions_and_files(exported, task):
   folder = exported / "models" / task
@@ -337,8 +317,7 @@ def test_a_saved_model_has_weights_functions_and_files(exported, task):
   ("changes", "names"),
   [
     ({"run": "swag", "task": "squad"}, ("cls/squad/output_weights", "swag")),
-    ({"task": "pretraining"}, ("no task",)),
-    ({"task": "preprocessing", "with_text": False}, ("`text`",)),
+    ({"task": "pretraining"}, ("encoder", "trained first")),
     ({"run": "regression"}, ("`vocab_file`",)),
     ({"run": "swag", "max_seq_length": 129}, ("max_seq_length 129",)),
     ({"folder": "used"}, ("used is not empty", "`export_dir`")),
@@ -348,7 +327,7 @@ def test_settings_that_do_not_fit_are_named(exported, tmp_path, changes, names):
   run = exported / "runs" / changes.pop("run", "encoder")
   (tmp_path / "used").mkdir()
   (tmp_path / "used" / "file").write_text("")
-  config = export_config.ExportConfig(
+  config = ExportConfig(
     export_dir=str(tmp_path / changes.pop("folder", "new")),
     init_checkpoint=str(run),
     **{"max_seq_length": 16, **changes},

@@ -11,9 +11,9 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import modeling
-from bert_tf.checkpoint.convert import inspect
-from bert_tf.export import config as configs
+from bert_tf.checkpoint import inspect
 from bert_tf.export import export, runtimes
+from bert_tf.export.config import ExportConfig
 from bert_tf.inference import ids_functions
 from bert_tf.model import heads
 from tests.support import near_ties, tiny_models
@@ -79,7 +79,7 @@ def exported(runs, tmp_path_factory):
 def write(run, export_dir, **settings):
   if "squad" in str(run):
     settings |= {"max_query_length": 8, "doc_stride": 8}
-  config = configs.ExportConfig(
+  config = ExportConfig(
     init_checkpoint=str(run),
     export_dir=str(export_dir),
     max_seq_length=24,
@@ -128,6 +128,7 @@ def test_float32_computes_what_the_saved_model_does(exported, task, runtime):
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_int8_is_smaller_and_differs_a_little(exported, runtime, caplog):
+  caplog.set_level("INFO")
   folder = exported("encoder", runtime, "int8")
   assert "MatMul" not in caplog.text  # The quantizer's own lines.
   file = runtimes.FILES[runtime]
@@ -173,25 +174,6 @@ def test_an_encoder_gives_the_vectors_of_its_checkpoint(
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize(
-  ("name", "value", "message"),
-  [
-    ("input_ids", 20000, "input_ids has the value 20000"),
-    ("segment_ids", -1, "segment_ids has the value -1"),
-    (None, None, "129 word pieces, .* at most 128"),
-  ],
-)
-def test_what_is_out_of_range_is_refused(
-  exported, runtime, name, value, message
-):
-  inputs = rows(2, 4 if name else 129)
-  if name:
-    inputs[name][0, 0] = value
-  with pytest.raises(ValueError, match=message):
-    load(exported("encoder", runtime))(inputs)
-
-
-@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_only_predictions_of_its_task_are_possible(exported, runtime, tmp_path):
   folder = exported("squad", runtime)
   with pytest.raises(ValueError, match="squad.* not for ner"):
@@ -210,18 +192,6 @@ def test_only_predictions_of_its_task_are_possible(exported, runtime, tmp_path):
   path.write_bytes(path.read_bytes()[:1000])
   with pytest.raises(ValueError, match=path.name):
     bert_tf.load(damaged)
-
-
-class Altered(ids_functions.IdsFunction):
-  """A function with other outputs."""
-
-  def __init__(self, function, alter):
-    super().__init__(tiny_models.CONFIG)
-    self.inputs, self.outputs = function.inputs, function.outputs
-    self.function, self.alter = function, alter
-
-  def _compute(self, arrays):
-    return self.alter(self.function(arrays))
 
 
 def off_by(difference):
@@ -248,7 +218,9 @@ def test_a_result_with_other_outputs_is_not_written(
 ):
   function = load(exported("classification"))
   monkeypatch.setattr(
-    ids_functions, "load_runtime_file", lambda *_: Altered(function, alter)
+    ids_functions,
+    "load_runtime_file",
+    lambda *_: lambda inputs: alter(function(inputs)),
   )
   with pytest.raises(ValueError, match=words):
     write(
@@ -264,7 +236,6 @@ def test_a_result_with_other_outputs_is_not_written(
   ("settings", "words"),
   [
     ({"quantize": "int8"}, "`quantize=int8` needs `runtime=onnx`"),
-    ({"runtime": "onnx", "task": "preprocessing"}, "`text`"),
   ],
 )
 def test_settings_that_do_not_fit_are_named(runs, tmp_path, settings, words):

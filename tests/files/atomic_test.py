@@ -30,14 +30,6 @@ def refuse_lock(*unused):
   raise OSError(errno.ENOLCK, "no locks")
 
 
-def test_text_lines_and_bytes_are_written(root):
-  atomic.write_lines(f"{root}/new/text", ["ä", "b\r"])
-  atomic.write_bytes(f"{root}/bytes", b"\xff\n")
-  assert paths.read_bytes(f"{root}/new/text") == "ä\nb\r\n".encode()
-  assert paths.read_bytes(f"{root}/bytes") == b"\xff\n"
-  assert paths.list_folder(root) == ["bytes", "new"]
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_interrupted_write_changes_nothing(root, error):
   atomic.write_lines(f"{root}/a.gz", ["old"])

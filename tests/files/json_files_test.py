@@ -1,8 +1,12 @@
 """Small JSON files: each fault gives a one-line error with the path."""
 
 import json
+import pathlib
+import tempfile
 
+import hypothesis
 import pytest
+from hypothesis import strategies
 
 from bert_tf import modeling
 from bert_tf.checkpoint import run_info, sentence_transformers
@@ -50,7 +54,7 @@ READERS = {
       ({"task": None}, "task is null"),
       ({"task": "ner", "settings": ["a"]}, '"a"'),
       ({"task": "ner", "labels": {"labels": ["a"]}}, "labels.task_name"),
-      ({"task": "ner", "training": {"precision": 8}}, "precision is 8"),
+      ({"task": "ner", "training": {"lora_rank": "x"}}, 'lora_rank is "x"'),
       ({"task": "ner", "scores": {"a": "b"}}, '"b"'),
       ({"task": "ner", "settings": {"do_lower_case": "who"}}, '"who"'),
     ],
@@ -85,7 +89,7 @@ READERS = {
     lambda f: evaluation.read_best_results(str(f)),
     [
       ({"metric": "loss", "evaluations": {}}, "evaluations"),
-      ({"metric": "loss", "evaluations": [{"global_step": 1}]}, "loss"),
+      ({"metric": "loss", "evaluations": [{"loss": 1}]}, "no results"),
       ({"evaluations": []}, "metric"),
     ],
   ),
@@ -116,9 +120,39 @@ def test_every_reader_names_a_wrong_value_and_its_file(
   assert part in message.replace(str(tmp_path), "")
 
 
-@pytest.mark.parametrize(
-  "text", ["\u00fc \U0001f600", "\ud83d", 'a "\\" \udc00 b']
+VALID = {
+  "run.json": {"task": "ner", "settings": {"do_lower_case": True}},
+  "label_map.json": LABEL_MAP,
+  "bert_config.json": {"vocab_size": 9, "hidden_act": "gelu"},
+  "config.json": {"id2label": {"0": "a"}, "hidden_size": 8},
+  "evaluations.json": {
+    "metric": "loss",
+    "evaluations": [{"global_step": 1, "loss": 0.5}],
+  },
+}
+
+
+@hypothesis.given(
+  strategies.sampled_from(sorted(VALID)),
+  strategies.floats(0, 1, exclude_max=True),
+  strategies.integers(0, 3),
+  strategies.binary(max_size=3),
 )
+def test_every_reader_reads_a_damaged_file_or_names_it(
+  name, position, num_lost, inserted
+):
+  content = json.dumps(VALID[name]).encode()
+  start = int(position * len(content))
+  with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder, name)
+    path.write_bytes(content[:start] + inserted + content[start + num_lost :])
+    try:
+      READERS[name][0](path.parent)
+    except ValueError as error:
+      assert str(path) in str(error) and "\n" not in str(error)
+
+
+@hypothesis.given(strategies.text(strategies.characters()))
 def test_an_encoded_text_is_decoded_unchanged(text):
   encoded = json_files.encode({"text": text}).encode()
   assert json.loads(encoded) == {"text": text}

@@ -1,17 +1,12 @@
 """Tests for the style of plots: legends, sizes and formats."""
 
 import struct
-from xml.etree import ElementTree
 
 import pytest
 
 from bert_tf.files import plot_style
 
 pytest.importorskip("matplotlib", reason="pip install 'bert_tf[plots]'")
-
-
-def read_size(path):
-  return struct.unpack(">II", path.read_bytes()[16:24])
 
 
 @pytest.mark.parametrize(
@@ -22,17 +17,7 @@ def test_panels_are_side_by_side_if_there_is_room(tmp_path, width, size):
   path = tmp_path / "plot.png"
   with plot_style.open_picture(str(path), 3, width) as panels:
     assert len(panels) == 3
-  assert read_size(path) == size
-
-
-def test_the_suffix_is_the_format_and_equal_plots_give_equal_files(tmp_path):
-  paths = [tmp_path / "one.svg", tmp_path / "two.SVG"]
-  for path in paths:
-    with plot_style.open_picture(str(path)) as (axis,):
-      plot_style.draw_line(axis, [0, 1], [0, 1], "loss")
-  root = ElementTree.fromstring(paths[0].read_text())
-  assert root.tag == "{http://www.w3.org/2000/svg}svg"
-  assert paths[0].read_bytes() == paths[1].read_bytes()
+  assert struct.unpack(">II", path.read_bytes()[16:24]) == size
 
 
 @pytest.mark.parametrize("name", ["plot.xyz", "plot", "plot.png.gz"])
@@ -43,29 +28,27 @@ def test_the_error_for_another_suffix_names_the_formats(tmp_path, name):
   assert not list(tmp_path.iterdir())
 
 
-def test_matplotlib_settings_of_the_user_are_kept_and_ignored(tmp_path):
+def test_equal_plots_give_equal_files_whatever_the_users_settings(tmp_path):
   import matplotlib
 
-  paths = [tmp_path / "one.svg", tmp_path / "two.svg"]
+  paths = [tmp_path / "one.svg", tmp_path / "two.SVG"]
   for path, font_size in zip(paths, (10, 30)):
     with matplotlib.rc_context({"font.size": font_size}):
       with plot_style.open_picture(str(path)) as (axis,):
         plot_style.draw_line(axis, [0, 1], [0, 1], "loss")
       assert matplotlib.rcParams["font.size"] == font_size
-  assert paths[0].read_bytes() == paths[1].read_bytes()
+  assert b"<svg" in paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_lines_are_named_in_a_legend_unless_the_title_says_it(tmp_path):
-  with plot_style.open_picture(str(tmp_path / "plot.png"), 2) as (
-    single,
-    several,
-  ):
+  path = str(tmp_path / "plot.png")
+  with plot_style.open_picture(path, 2) as (single, several):
     single.set(title="loss")
     plot_style.draw_line(single, [0, 1], [0, 1], "loss")
-    plot_style.draw_points(single, [0, 1], [0, 1], "")
-    colors = [
+    plot_style.draw_line(single, [0, 1], [0, 1], "", are_rare=True)
+    colors = {
       plot_style.draw_line(several, [0, 1], [0, 1], name) for name in "ab"
-    ]
+    }
   assert single.get_legend() is None
   assert [t.get_text() for t in several.get_legend().texts] == ["a", "b"]
-  assert len(set(colors)) == 2
+  assert len(colors) == 2

@@ -11,8 +11,8 @@ import pytest
 import bert_tf
 from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
-from bert_tf.export import config as export_config
 from bert_tf.export import export
+from bert_tf.export.config import ExportConfig
 from bert_tf.model import heads, losses
 from bert_tf.tasks import base
 from bert_tf.tasks.ner import words
@@ -21,16 +21,6 @@ from tests.support import runs, tiny_models
 # The script of each task, and its flags.
 COMMANDS = {
   "classifier": ("run_classifier.py", "--task_name=csv", "--data_dir=."),
-  "squad": (
-    "run_squad.py",
-    "--train_file=squad.json",
-    "--predict_file=squad.json",
-    "--version_2_with_negative",
-    "--max_query_length=8",
-    "--doc_stride=6",
-    "--n_best_size=3",
-    "--max_answer_length=4",
-  ),
   "ner": ("ner", "--data_dir=."),
   "swag": ("swag", "--data_dir=swag"),
 }
@@ -48,15 +38,6 @@ def write_data(folder):
     (folder / f"{split}.csv").write_text("\n".join(["text,label", *table]))
     sentences = ["\n".join(sentence) for sentence in tagged]
     (folder / f"{split}.txt").write_text("\n\n".join(sentences))
-  paragraphs = []
-  for i, text in enumerate(texts):
-    context, start = f"{text} was " * 5, len(text) + 1
-    answers = [{"text": "was", "answer_start": start}] if i % 2 else []
-    question = {"id": str(i), "question": text, "answers": answers}
-    question["is_impossible"] = not answers
-    paragraphs.append({"context": context, "qas": [question]})
-  squad = {"version": "v2.0", "data": [{"paragraphs": paragraphs}]}
-  (folder / "squad.json").write_text(json.dumps(squad))
   (folder / "swag").mkdir()
   columns = ["sent1", "sent2", *(f"ending{i}" for i in range(4)), "label"]
   for split in ("train", "test"):
@@ -85,24 +66,6 @@ def classifier_rows(folder, out):
   ]
 
 
-def squad_rows(folder, out):
-  nbest = json.loads((out / "nbest_predictions.json").read_text())
-  texts = json.loads((out / "predictions.json").read_text())
-  odds = json.loads((out / "null_odds.json").read_text())
-  data = json.loads((folder / "squad.json").read_text())["data"]
-  questions = [
-    (qa["id"], qa["question"], paragraph["context"])
-    for article in data
-    for paragraph in article["paragraphs"]
-    for qa in paragraph["qas"]
-  ]
-  answers = [
-    {"answer": texts[i], "null_odds": odds[i], "nbest": nbest[i]}
-    for i, *_ in questions
-  ]
-  return [texts for _, *texts in map(tuple, questions)], answers
-
-
 def ner_rows(folder, out):
   sentences = read_words(out / "test_predictions.txt")
   return [" ".join(word for word, *_ in rows) for rows in sentences], [
@@ -126,24 +89,10 @@ def swag_rows(folder, out):
   ]
 
 
-def squad_answer(answer):
-  fields = ("text", "probability", "start_logit", "end_logit")
-  nbest = [
-    {name: c[name] or ("" if name == "text" else c[name]) for name in fields}
-    for c in answer["nbest"]
-  ]
-  return {
-    "answer": answer["answer"] or "",
-    "null_odds": answer["null_odds"],
-    "nbest": nbest,
-  }
-
-
 # For each task a function that reads the inputs and answers of a command's
 # files, and one that puts an answer of `predict` into this form.
 FILES = {
   "classifier": (classifier_rows, lambda answer: answer),
-  "squad": (squad_rows, squad_answer),
   "ner": (ner_rows, lambda a: [word["label"] for word in a["words"]]),
   "swag": (swag_rows, lambda answer: answer),
 }
@@ -185,9 +134,7 @@ def test_answers_are_those_of_the_commands_files(tmp_path, run_script, name):
   assert rows
   exported = tmp_path / "exported" / "1"
   export.run(
-    export_config.ExportConfig(
-      init_checkpoint=str(tmp_path / name), export_dir=str(exported)
-    )
+    ExportConfig(init_checkpoint=str(tmp_path / name), export_dir=str(exported))
   )
   for folder in (tmp_path / name, exported):
     answers = bert_tf.load(folder).predict(rows)
@@ -298,9 +245,7 @@ def test_a_saved_model_without_vocabulary_takes_no_texts(tmp_path):
   folder = tiny_models.write_classifier(tmp_path / "run")
   exported = tmp_path / "exported"
   export.run(
-    export_config.ExportConfig(
-      init_checkpoint=str(folder), export_dir=str(exported)
-    )
+    ExportConfig(init_checkpoint=str(folder), export_dir=str(exported))
   )
   shutil.copytree(exported, tmp_path / "copy")
   (tmp_path / "copy" / "vocab.txt").unlink()

@@ -229,15 +229,6 @@ def test_an_npz_has_arrays_of_each_line_or_one_of_pooled_vectors(
     np.testing.assert_allclose(arrays["features"], expected, atol=1e-5)
 
 
-def test_settings_may_stand_beside_a_config_or_a_model():
-  extractor = feature_extraction.FeatureExtractor(config(), pooling="cls")
-  assert extractor.config == config(pooling="cls")
-  values = vars(config(batch_size=5)) | {"layers": (0,)}
-  source = values.pop("init_checkpoint")
-  extractor = feature_extraction.FeatureExtractor(source, **values)
-  assert extractor.config == config(batch_size=5, layers=(0,))
-
-
 BAD_SETTINGS = {
   "a layer above the last": (
     {"layers": (-1, 2)},

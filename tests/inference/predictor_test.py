@@ -11,8 +11,9 @@ import tensorflow as tf
 import bert_tf
 from bert_tf import modeling, tokenization
 from bert_tf.checkpoint import checkpoint_names, checkpoints
-from bert_tf.export import config as configs
 from bert_tf.export import export
+from bert_tf.export.config import ExportConfig
+from bert_tf.inference.config import ModelConfig
 from bert_tf.model import heads
 from tests.support import near_ties, tiny_models
 
@@ -37,7 +38,7 @@ def run_folder(tmp_path_factory):
 def saved_model(run_folder):
   path = run_folder / "models" / "3"
   export.run(
-    configs.ExportConfig(
+    ExportConfig(
       export_dir=str(path), init_checkpoint=str(run_folder / "model.ckpt-1")
     )
   )
@@ -52,17 +53,6 @@ def checkpoint_predictor(run_folder):
 @pytest.fixture(scope="module")
 def saved_model_predictor(saved_model):
   return bert_tf.Predictor(str(saved_model.parent), max_batch_size=4)
-
-
-@pytest.fixture(scope="module")
-def reference(run_folder):
-  """Returns a model that predicts with the code of run_classifier.py."""
-  return bert_tf.Classifier(
-    bert_config_file=str(run_folder / "bert_config.json"),
-    vocab_file=str(run_folder / "vocab.txt"),
-    output_dir=str(run_folder),
-    max_seq_length=128,
-  )
 
 
 def assert_same(answers, expected):
@@ -90,30 +80,11 @@ def test_a_model_warns_once_of_texts_that_its_vocabulary_lacks(
   assert caplog.text.count("are [UNK]") == 1
 
 
-def plain(predictions):
-  return [
-    {"label": p.label, "probabilities": p.probabilities} for p in predictions
-  ]
-
-
-def test_a_checkpoint_predicts_what_the_classifier_does(
-  checkpoint_predictor, reference
-):
-  texts = [text for text in TEXTS if text]
-  expected = plain(reference.predict(texts))
-  assert len({e["label"] for e in expected}) > 1
-  assert_same(checkpoint_predictor.predict(texts), expected)
-  pairs = [(text, texts[-1 - i]) for i, text in enumerate(texts)]
-  rows = [{"text": text, "text_b": text_b} for text, text_b in pairs]
-  assert_same(
-    checkpoint_predictor.predict(rows), plain(reference.predict(pairs))
-  )
-
-
 def test_a_saved_model_predicts_the_same_whatever_the_batch(
   checkpoint_predictor, saved_model_predictor
 ):
   expected = checkpoint_predictor.predict(TEXTS)
+  assert len({answer["label"] for answer in expected}) > 1
   assert_same(saved_model_predictor.predict(TEXTS), expected)
   assert_same(saved_model_predictor.predict(TEXTS[::-1]), expected[::-1])
   assert_same(
@@ -162,7 +133,7 @@ def test_invalid_rows_are_named(saved_model_predictor, rows, words):
 
 def test_a_saved_model_has_its_settings_and_the_users(saved_model):
   def predict(text, **changes):
-    config = configs.ModelConfig(init_checkpoint=str(saved_model), **changes)
+    config = ModelConfig(init_checkpoint=str(saved_model), **changes)
     return bert_tf.Predictor(config).predict(text)
 
   text = "the of " * 8 + "and"
@@ -199,7 +170,7 @@ def test_a_saved_model_whose_weights_are_not_finite_is_refused(
   tensors[name] = np.full_like(tensors[name], np.inf)
   checkpoints.write(str(run / "model.ckpt-1"), tensors)
   path = str(tmp_path / "model")
-  config = configs.ExportConfig(export_dir=path, init_checkpoint=str(run))
+  config = ExportConfig(export_dir=path, init_checkpoint=str(run))
   with monkeypatch.context() as patch:
     patch.setattr(checkpoints, "check_finite", lambda path, tensors: None)
     export.run(config)

@@ -42,10 +42,10 @@ LEARNED = {
   ),
 }
 ANSWERS = {
-  "Classifier": lambda prediction: prediction.label,
-  "EntityRecognizer": lambda words: [word.label for word in words],
-  "MultipleChoice": lambda choice: choice.choice,
-  "QuestionAnswerer": lambda answer: answer.text,
+  "Classifier": lambda answer: answer["label"],
+  "EntityRecognizer": lambda answer: [w["label"] for w in answer["words"]],
+  "MultipleChoice": lambda answer: answer["choice"],
+  "QuestionAnswerer": lambda answer: answer["answer"],
 }
 SETTINGS = {
   "num_train_epochs": 20.0,
@@ -139,8 +139,8 @@ def test_predictions_use_the_fitted_model_not_its_start(bert, tmp_path):
   model = bert_tf.Classifier(init_checkpoint=start, output_dir=unused)
   model.fit(TEXTS, labels * (N // 2), **{**SETTINGS, "output_dir": out})
   answers = model.predict(TEXTS)
-  assert [answer.label for answer in answers] == labels * (N // 2)
-  assert [*answers[0].probabilities] == labels
+  assert [answer["label"] for answer in answers] == labels * (N // 2)
+  assert [*answers[0]["probabilities"]] == labels
   assert model.predict([]) == []
   assert checkpoints.list_checkpoints(out)
   assert not (tmp_path / "unused").exists()
@@ -154,9 +154,9 @@ def test_labels_may_be_integers_and_arrays(bert, tmp_path):
   assert results["eval_accuracy"] == 1
   for classifier in (model, bert_tf.Classifier(output_dir=str(tmp_path))):
     answers = classifier.predict(texts["text"][:2])
-    assert [p.label for p in answers] == [3, 11]
-    assert {type(p.label) for p in answers} == {int}
-    assert [list(p.probabilities) for p in answers] == [[3, 11]] * 2
+    assert [p["label"] for p in answers] == [3, 11]
+    assert {type(p["label"]) for p in answers} == {int}
+    assert [list(p["probabilities"]) for p in answers] == [[3, 11]] * 2
   assert model.predict_proba(texts).argmax(axis=1).tolist() == [0, 1] * 12
   assert model.score(list(texts["text"]), [np.int64(3), np.int64(11)] * 12) == 1
   with pytest.raises(ValueError, match="row 0: label 4 .*3, 11"):
@@ -174,12 +174,12 @@ def test_labels_of_other_problems_keep_their_type(bert, tmp_path, kind, labels):
   model.evaluate(texts, labels * 12)  # Writes run.json again.
   for classifier in (model, bert_tf.Classifier(output_dir=str(tmp_path))):
     predictions = classifier.predict(texts[:2])
-    predicted = [prediction.label for prediction in predictions]
+    predicted = [prediction["label"] for prediction in predictions]
     if kind == "multilabel":
       assert predicted == labels
     else:
       assert predicted == pytest.approx(labels, abs=0.4)
-      assert predictions[0].probabilities == {}
+      assert predictions[0]["probabilities"] == {}
 
 
 def test_the_best_checkpoint_predicts_and_is_scored(bert, tmp_path):
@@ -204,9 +204,7 @@ def test_the_best_checkpoint_predicts_and_is_scored(bert, tmp_path):
   assert [a["label"] for a in other] == ["x", "y"]
   for classifier in (model, bert_tf.Classifier(output_dir=str(tmp_path))):
     answers = classifier.predict(texts[:2])
-    assert [a.probabilities for a in answers] == [
-      a["probabilities"] for a in expected
-    ]
+    assert answers == expected
     again = classifier.evaluate(*swapped)
     assert again["eval_loss"] == pytest.approx(results["eval_loss"], abs=1e-5)
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from bert_tf.server import batching, limits
-from bert_tf.server import config as server_config
+from bert_tf.server.config import ServerConfig
 from bert_tf.tasks import base
 
 
@@ -52,7 +52,7 @@ def run(
   """Runs a coroutine function of a batcher and returns its result."""
 
   async def main():
-    settings = server_config.ServerConfig(
+    settings = ServerConfig(
       max_wait_ms=max_wait_ms, num_batch_threads=num_batch_threads, **config
     )
     batcher = batching.Batcher(settings, on_batch)
@@ -117,21 +117,23 @@ def test_a_fault_fails_only_its_own_request(fault):
   assert not isinstance(second, asyncio.CancelledError)
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), asyncio.CancelledError()])
-def test_requests_are_answered_when_the_task_ends(error, monkeypatch):
-  def take(batcher):
-    raise error
+def test_a_fault_of_the_queue_fails_the_waiting_requests(monkeypatch):
+  take, faults = batching.Batcher._take, [ValueError("lost")]
+
+  def faulty(batcher):
+    if faults:
+      raise faults.pop()
+    return take(batcher)
 
   async def scenario(batcher):
     requests = [batcher.submit(Doubling(), rows(value)) for value in (1, 2)]
     results = await asyncio.gather(*requests, return_exceptions=True)
-    await batcher.ended.wait()
-    with refused():
-      await batcher.submit(Doubling(), rows(3))
-    return results
+    return results, await batcher.submit(Doubling(), rows(3))
 
-  monkeypatch.setattr(batching.Batcher, "_take", take)
-  assert [result.status_code for result in run(scenario)] == [503] * 2
+  monkeypatch.setattr(batching.Batcher, "_take", faulty)
+  results, again = run(scenario)
+  assert [str(result) for result in results] == ["lost"] * 2
+  assert again == [6]
 
 
 def test_a_batch_has_inputs_of_similar_size_within_its_limit():

@@ -76,21 +76,3 @@ def test_mistakes_are_explained_in_openais_form(
   assert words in error["message"]
   assert (error["type"], error["param"]) == ("invalid_request_error", param)
   assert error["code"] == ("model_not_found" if status == 404 else None)
-
-
-def test_openais_client_gets_the_vectors(server):
-  openai = pytest.importorskip("openai", reason="pip install openai")
-  client = openai.OpenAI(
-    base_url=f"{server.url}/v1", api_key="none", max_retries=0
-  )
-  assert [model.id for model in client.models.list()] == ["vectors", "other"]
-  # The client asks for base64 by default.
-  for options in ({}, {"encoding_format": "float"}):
-    result = client.embeddings.create(
-      model="vectors", input=["a bc", "d"], **options
-    )
-    assert [row.embedding for row in result.data] == [[4, 2], [1, 1]]
-    assert result.usage.total_tokens == 7
-  with pytest.raises(openai.NotFoundError, match="gpt") as error:
-    client.embeddings.create(model="gpt", input="a")
-  assert error.value.code == "model_not_found"

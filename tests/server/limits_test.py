@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bert_tf.server import application, limits, models
-from bert_tf.server import config as server_config
+from bert_tf.server.config import ServerConfig
 from bert_tf.tasks import base
 from tests.support import fake_model, serving_client, tiny_models
 from tests.support.serving_client import ask
@@ -51,7 +51,7 @@ def test_a_row_of_ids_is_checked(row, words):
 def served(task=fake_model.Echo, **sizes):
   model = fake_model.FakeModel(text=task())
   model.bert_config = dataclasses.replace(tiny_models.CONFIG, **sizes)
-  config = server_config.ServerConfig(max_batch_size=4)
+  config = ServerConfig(max_batch_size=4)
   return models.ServedModel("model", model, config).signature(None)
 
 

@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.checkpoint import run_info
-from bert_tf.inference import predictor
+from bert_tf.inference import ids_functions, predictor
 from tests.server import browser
 from tests.support import fake_model, run_infos, serving_client, tiny_models
 
@@ -43,8 +43,8 @@ def classifier(*tokens):
   # In the last layer all tokens attend to the first.
   heads[1, :, :, 0] = 1.0
   specs = {"attention": tf.TensorSpec([None, 2, 3, None, None], tf.float32)}
-  served.functions["attention"] = fake_model.FakeFunction(
-    served.functions["ids"].inputs, specs
+  served.functions["attention"] = ids_functions.IdsFunction(
+    tiny_models.CONFIG, served.functions["ids"].inputs, specs, dict
   )
   served.attention = lambda text, text_b=None: predictor.Attention(
     tokens, heads
@@ -136,13 +136,13 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
     is_pair=False,
     max_seq_length=64,
     labels=("0", "1"),
-    scores={"eval_accuracy": 0.9174, "near_chance": 0.9, "eval_loss": 0.36},
+    scores={"eval_accuracy": 0.9174, "eval_loss": 0.36},
   )
   shown = (
     *(fine, {**fine, "inputs": {"text": "A fine film."}}),
     {"inputs": {"text": f"dull {EVIL}"}, "answer": "0"},
   )
-  examples = run_info.Examples(num_train=67349, shown=shown)
+  examples = run_info.Examples(num_train=67349, num_dev=872, shown=shown)
   served.info = dataclasses.replace(served.info, examples=examples)
   served.bert_config = tiny_models.CONFIG
   served.num_parameters = 12345
@@ -156,7 +156,7 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
       "12,345 parameters",
       "67,349 for training",
       "64 word pieces",
-      "accuracy 0.917",
+      "Scores on 872 examples accuracy 0.917",
     ):
       assert fact in facts
     assert "loss" not in facts
@@ -212,7 +212,7 @@ LABELS = {
     (
       "pretraining",
       masks("paris", "##s"),
-      "",
+      "a paris",
       [("paris", "50.0 %"), ("##s", "50.0 %")],
     ),
   ],
@@ -231,10 +231,11 @@ def test_probabilities_are_bars(tab, task, answer, shown, expected):
 def test_an_answer_is_marked_in_its_context(tab):
   best = {"text": "1843 <i>", "start": 2, "end": 10, "probability": 0.5}
   none = {"text": None, "start": 0, "end": 0, "probability": 0.25}
+  rare = {"text": "or so", "start": 11, "end": 16, "probability": 0.004}
   answer = {
     "answer": "1843 <i>",
     **{"start": 2, "end": 10, "probability": 0.5, "null_odds": -1.5},
-    "nbest": [best, none],
+    "nbest": [best, none, rare],
   }
   # In JavaScript the first character has length two.
   context = "\U0001f600 1843 <i> or so"
@@ -261,12 +262,15 @@ def test_words_are_joined_to_entities_of_plain_text(tab):
     {"word": w, "label": label, "probability": p, "start": n, "end": n + len(w)}
     for w, label, p, n in rows
   ]
-  served = model(["text"], {"words": words}, task="ner")
+  labels = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+  served = model(["text"], {"words": words}, task="ner", labels=labels)
   served.tasks["plain_text"] = served.tasks["text"]
   served.tasks["text"] = fake_model.Constant({"words": []}, "text")
   with opened(tab, served, text="Ada Byron left Bonn."):
     marks = "[...document.querySelectorAll('mark')].map(m => m.innerText)"
     assert tab.run(marks) == ["Ada ByronPER", "BonnLOC"]
+    colors = marks.replace("m.innerText", "getComputedStyle(m).backgroundColor")
+    assert len({*tab.run(colors)}) == 2
     assert tab.text("#found .text") == "Ada ByronPER left BonnLOC."
     # The lowest probability of its words.
     assert bars(tab) == [

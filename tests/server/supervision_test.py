@@ -1,15 +1,13 @@
 """Tests that a fault or a stall of any stage fails only its own requests."""
 
 import concurrent.futures
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
 
-from bert_tf.server import application, batching, limits, metrics, models
-from tests.support import checkout, fake_model, serving_client
+from bert_tf.server import application, limits, models
+from tests.support import fake_model, serving_client
 from tests.support.serving_client import ask
 
 PREDICT = fake_model.PREDICT
@@ -21,13 +19,6 @@ STAGES = {
   "compute": (fake_model.FakeModel, "compute"),
   "answer": (fake_model.Echo, "postprocess"),
   "encode": (limits, "json_response"),
-}
-# Stages that count a request, without which it is answered.
-COUNTING = {
-  "rows": (metrics.Metrics, "inputs"),
-  "batch": (metrics.Metrics, "batch"),
-  "request": (metrics.Metrics, "request"),
-  "log": (metrics, "log_line"),
 }
 
 
@@ -84,19 +75,6 @@ def test_a_fault_fails_only_its_own_request(stage, error, monkeypatch, caplog):
   assert type(error).__name__ in caplog.text
 
 
-@pytest.mark.parametrize("error", [MemoryError(), StopIteration()], ids=repr)
-@pytest.mark.parametrize("stage", COUNTING)
-def test_a_fault_of_counting_fails_no_request(stage, error, monkeypatch):
-  inject(monkeypatch, COUNTING[stage], raising(error), text="")
-  with serving_client.running(
-    fake_model.FakeModel(), log_format="text"
-  ) as running:
-    assert ask_together(running.url, ["ab", "c"]) == [
-      (200, ["ab"]),
-      (200, ["c"]),
-    ]
-
-
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_stall_fails_liveness_and_waiting_requests(stage, monkeypatch):
   monkeypatch.setattr(application, "_LARGE_BYTES", 0)
@@ -149,61 +127,3 @@ def test_a_function_that_fails_when_it_warms_up_is_logged(monkeypatch, caplog):
     wait_for_status(running.url, "/readyz", 200)
     assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 200
   assert "cold" in caplog.text
-
-
-def test_health_fails_after_the_computation_ended(monkeypatch, caplog):
-  with serving_client.running(fake_model.FakeModel()) as running:
-    assert ask(running.url, "/healthz")[0] == 200
-    stage = (batching.Batcher, "_take")
-    inject(monkeypatch, stage, raising(ValueError("lost the queue")), text="")
-    assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 503
-    assert ask(running.url, "/healthz")[0] == 500
-    assert ask(running.url, "/readyz")[0] == 503
-    assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 503
-  assert "lost the queue" in caplog.text
-
-
-# The first request stalls, and the second ends the batching task.
-ENDING = """
-import threading
-from bert_tf.server import application, batching, config, connections
-from tests.support import fake_model, serving_client
-
-take, batches = batching.Batcher._take, []
-
-def take_once(batcher):
-  if batches:
-    raise ValueError("lost the queue")
-  batches.append(take(batcher))
-  return batches[0]
-
-batching.Batcher._take = take_once
-model = fake_model.FakeModel()
-model.gate.clear()
-
-def send(url):
-  for _ in range(2):
-    serving_client.ask(url, fake_model.PREDICT, {"instances": ["ab"]})
-
-def started(url):
-  threading.Thread(target=send, args=[url]).start()
-
-settings = config.ServerConfig(port=0, max_stall_s=0.7, num_batch_threads=1)
-sockets = connections.listen("127.0.0.1", 0)
-application.run({"model": model}, settings, started, sockets)
-"""
-
-
-def test_the_end_of_batching_ends_the_process_even_if_a_thread_has_stalled():
-  ended = subprocess.run(
-    [sys.executable, "-c", ENDING],
-    cwd=checkout.ROOT,
-    capture_output=True,
-    text=True,
-    timeout=600,
-  )
-  assert ended.returncode == 1
-  assert "the compute thread has not answered" in ended.stderr
-  assert "gate.wait" in ended.stderr  # The line of the thread.
-  assert "lost the queue" in ended.stderr
-  assert "ServingEndedError" in ended.stderr

@@ -29,14 +29,15 @@ def write_all(folder: pathlib.Path) -> None:
     return " ".join(rng.choices(WORDS, k=num_words))
 
   _write_texts(folder, rng)
-  _write_glue(folder / "GLUE", sentence)
+  write_glue(folder / "GLUE", sentence)
   _write_csv(folder / "reviews", sentence)
   shutil.copy(folder / "reviews" / "train.csv", folder / "reviews.csv")
   _write_conll(folder / "conll2003", rng)
   _write_swag(folder / "swag", sentence, rng)
   _write_tags(folder / "tags", sentence)
-  _write_squad(folder, sentence)
-  for name in ("docs/reviews.csv", "docs/examples/tag_words.py"):
+  write_squad(folder, sentence)
+  names = ("reviews.csv", "examples/reviews.csv", "examples/tag_words.py")
+  for name in (f"docs/{name}" for name in names):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(checkout.ROOT / name, folder / name)
   write_model(folder / "minilm")
@@ -83,30 +84,20 @@ def _write_sources(folder, rng):
   (folder / "extracted" / "AA" / "wiki_00").write_text("\n".join(rows))
 
 
-def _write_glue(folder, sentence):
+def write_glue(folder, sentence):
   header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
   mrpc = [f"{i % 2}\t1\t2\t{sentence()}\t{sentence()}" for i in range(12)]
-  _write_tsv(folder / "MRPC", header, mrpc)
+  write_tsv(folder / "MRPC", header, mrpc)
   rte = [
     f"{i}\t{sentence()}\t{sentence()}\t{'not_' * (i % 2)}entailment"
     for i in range(12)
   ]
-  _write_tsv(folder / "RTE", "index\tsentence1\tsentence2\tlabel", rte)
+  write_tsv(folder / "RTE", "index\tsentence1\tsentence2\tlabel", rte)
   sst2 = [f"{sentence()}\t{i % 2}" for i in range(12)]
-  _write_tsv(folder / "SST-2", "sentence\tlabel", sst2)
-  columns = {
-    "sentence1": [sentence() for _ in range(12)],
-    "sentence2": [sentence() for _ in range(12)],
-    "label": [0, 1] * 6,
-  }
-  parquet_folder = folder.parent / "glue_parquet" / "mrpc"
-  parquet_folder.mkdir(parents=True)
-  for split in ("train", "validation"):
-    path = parquet_folder / f"{split}-00000-of-00001.parquet"
-    parquet.write_table(pa.table(columns), path)
+  write_tsv(folder / "SST-2", "sentence\tlabel", sst2)
 
 
-def _write_tsv(folder, header, rows):
+def write_tsv(folder, header, rows):
   folder.mkdir(parents=True)
   for split in ("train", "dev", "test"):
     (folder / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n")
@@ -157,7 +148,7 @@ def _write_swag(folder, sentence, rng):
         writer.writerow([*row, rng.randrange(4)])
 
 
-def _write_squad(folder, sentence):
+def write_squad(folder, sentence):
   for split in ("train", "dev"):
     paragraphs = []
     for i in range(8):

@@ -24,32 +24,10 @@ def check_links(page, text):
       assert anchor in slugs, f"{page.name}: {target}"
 
 
-def flag_names(command):
+def flag_names(command, *arguments):
   """Returns the names of a command's flags, with `noNAME` of booleans."""
-  return _with_negations(command_flags.defined(command))
-
-
-def _with_negations(flags):
+  flags = command_flags.defined(command, *arguments)
   return {*flags, *(f"no{name}" for name in flags)}
-
-
-def defined_flags(words):
-  """Returns the flags of a command by name; None for other programs."""
-  program, *arguments = words
-  if program == "bert-tf":
-    name = arguments[0]
-  elif program == "python" and arguments[0].startswith("run_scripts/"):
-    name = pathlib.Path(arguments[0]).name
-  else:
-    return None
-  is_from_text = "text" in given_flags(words)
-  is_pipeline = name in ("pretrain", "run_pretraining.py") and is_from_text
-  return command_flags.defined(name, *["--text=x"] * is_pipeline)
-
-
-def given_flags(words):
-  """Returns the names of the flags that a command has."""
-  return {word[2:].split("=")[0] for word in words if word.startswith("--")}
 
 
 def unknown_flags(words):
@@ -58,10 +36,17 @@ def unknown_flags(words):
     # Its own options come before the command that it runs.
     command = next(i for i, word in enumerate(words) if word in main.COMMANDS)
     words = ["bert-tf", *words[command:]]
-  flags = defined_flags(words)
-  if flags is None:
+  program, *arguments = words
+  if program == "bert-tf":
+    name = arguments[0]
+  elif program == "python" and arguments[0].startswith("run_scripts/"):
+    name = pathlib.Path(arguments[0]).name
+  else:
     return set()
-  return given_flags(words) - _with_negations(flags)
+  given = {word[2:].split("=")[0] for word in words if word.startswith("--")}
+  is_pretraining = name in ("pretrain", "run_pretraining.py")
+  is_from_text = is_pretraining and "text" in given
+  return given - flag_names(name, *["--text=x"] * is_from_text)
 
 
 def inline_commands(text):

@@ -79,17 +79,6 @@ class Vectors(Echo):
     }
 
 
-class FakeFunction(ids_functions.IdsFunction):
-  """Describes a function that is not called."""
-
-  def __init__(self, inputs, outputs):
-    super().__init__(tiny_models.CONFIG)
-    self.inputs, self.outputs = inputs, outputs
-
-  def _compute(self, arrays):
-    raise NotImplementedError
-
-
 class FakeModel:
   """Has the interface of Predictor; by default it answers as Echo does.
 
@@ -120,7 +109,9 @@ class FakeModel:
       for name in ("input_ids", "input_mask", "segment_ids")
     }
     outputs = {"sum": tf.TensorSpec([None], tf.int32)}
-    self.functions = {"ids": FakeFunction(specs, outputs)}
+    config = tiny_models.CONFIG
+    function = ids_functions.IdsFunction(config, specs, outputs, dict)
+    self.functions = {"ids": function}
     self.ids_reader = ids_functions.IdsRows(self.functions["ids"])
 
   def compute(self, inputs, reader):

@@ -6,8 +6,7 @@ import numpy as np
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import modeling
-from bert_tf.checkpoint import checkpoints
-from bert_tf.checkpoint.convert import convert
+from bert_tf.checkpoint import checkpoints, convert
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.model import heads
 

@@ -58,7 +58,7 @@ def batches(steps_done: int, y_scale: float = 2.0):
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective:
+class Objective(objective.Objective):
   """An objective.Objective of functions; by default the squared error."""
 
   loss_fn: Callable = loss_fn
@@ -75,9 +75,6 @@ class Objective:
       self.metrics_fn(outputs, features),
       outputs,
     )
-
-  def unused_variables(self, model):
-    return model.unused_variables
 
 
 def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
@@ -112,9 +109,9 @@ def train_for_seconds(output_dir, seconds=40):
   return runner.train(batches)
 
 
-def evaluate_newest(runner, dataset, num_steps=None):
+def evaluate_newest(runner, dataset):
   runner.load_for_inference()
-  return runner.evaluate(dataset, num_steps)
+  return runner.evaluate(dataset)
 
 
 def weights_at(output_dir, step):

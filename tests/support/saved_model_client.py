@@ -3,8 +3,8 @@
 python saved_model_client.py REQUESTS RESULTS
 
 Each request is an object with `model` (a folder), `signature`, and `inputs` by
-name. Its result has the outputs by name. A request with `encoder` or
-`preprocessor` instead calls the object that this folder exports.
+name. Its result has the outputs by name. A request with `encoder` instead calls
+the object that this folder exports.
 """
 
 import json
@@ -56,14 +56,6 @@ def call_encoder(folder, inputs):
   }
 
 
-def call_preprocessor(folder, texts, texts_b, seq_length):
-  preprocessor = tf.saved_model.load(folder)
-  pieces = [preprocessor.tokenize(tf.constant(x)) for x in (texts, texts_b)]
-  single = preprocessor(tf.constant(texts))
-  pair = preprocessor.bert_pack_inputs(pieces, seq_length=seq_length)
-  return [{n: listed(x) for n, x in o.items()} for o in (single, pair)]
-
-
 def main(requests_file, results_file):
   with open(requests_file, encoding="utf-8") as reader:
     requests = json.load(reader)
@@ -72,13 +64,6 @@ def main(requests_file, results_file):
   for key, request in requests.items():
     if "encoder" in request:
       results[key] = call_encoder(request["encoder"], request["inputs"])
-    elif "preprocessor" in request:
-      results[key] = call_preprocessor(
-        request["preprocessor"],
-        request["texts"],
-        request["texts_b"],
-        request["seq_length"],
-      )
     else:
       folder = request["model"]
       if folder not in models:

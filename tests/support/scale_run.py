@@ -118,7 +118,7 @@ def train(
   if runner.was_interrupted or not evaluates:
     return
   runner.load_for_inference()
-  results_by_name = runner.evaluate(input_fn(1000), num_steps=3)
+  results_by_name = runner.evaluate(input_fn(1000).take(3))
   outputs, _ = next(runner.predict(input_fn(2000).take(1)))
   results_by_name["logits"] = outputs.next_sentence_logits.tolist()
   path = os.path.join(output_dir, "results.json")

@@ -11,7 +11,7 @@ import urllib.parse
 import urllib.request
 
 from bert_tf.server import application, connections
-from bert_tf.server import config as server_config
+from bert_tf.server.config import ServerConfig
 
 
 class Running:
@@ -31,7 +31,7 @@ class Running:
 
     async def serve():
       self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-      settings = server_config.ServerConfig(port=0, **config)
+      settings = ServerConfig(port=0, **config)
       self.server = application.Server(models, settings)
       opened = sockets or connections.listen(settings.host, settings.port)
       async with self.server.running(opened) as url:

@@ -8,6 +8,7 @@ import tensorflow as tf
 from bert_tf import modeling, task_registry
 from bert_tf.checkpoint import run_info
 from bert_tf.tasks import base, splits
+from bert_tf.tasks.setup import Setup
 from bert_tf.training import config as training_config
 
 
@@ -32,7 +33,7 @@ def make(
     **settings,
   )
   folder = types.SimpleNamespace(labels=None)
-  setup = base.Setup(config, _bert_config(tokenizer), tokenizer, folder, None)
+  setup = Setup(config, _bert_config(tokenizer), tokenizer, folder, None)
   task = task_registry.load(task_registry.TASKS[config.task].task).create(setup)
   return with_labels(task, labels) if labels else task
 
@@ -46,7 +47,7 @@ def with_labels(task, labels):
 def encode(task, rows, folder, split="dev"):
   """Writes the records of rows to a folder; returns their Data."""
   config, tokenizer = task.config, task.tokenizer
-  setup = base.Setup(config, _bert_config(tokenizer), tokenizer, None, None)
+  setup = Setup(config, _bert_config(tokenizer), tokenizer, None, None)
   return splits.encode(
     setup, task, splits.Split(split, rows, "memory"), str(folder)
   )

@@ -12,11 +12,10 @@ from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import objective
-from tests.support import ner_files, own_classification, setups
+from tests.support import own_classification, setups
 from tests.support.own_classification import make
 
 base = own_classification.base
-data = ner_files.data
 
 WEIGHTS = (0.5, 3.0, 1.25)
 
@@ -58,7 +57,7 @@ def test_only_the_loss_of_training_is_weighted(task_class, mask_name, shape):
     # A step divides by the weights that it knows before it runs the model.
     known = goal.weights(features, training)
     np.testing.assert_allclose(known[name], weight, rtol=1e-6)
-    metrics = objective.means(sums.metrics)
+    metrics = objective.compute_means(sums.metrics)
     return float(total / weight), metrics[name], metrics["accuracy"]
 
   hits = (given.argmax(-1) == labels) * mask
@@ -117,23 +116,15 @@ def test_balanced_weights_are_scikit_learns_and_a_resumed_run_keeps_them(
   assert np.abs(other - readers["at_once"].get(kernel)).max() > 1e-4
 
 
-def test_a_tag_that_the_training_file_lacks_has_no_part(data):
-  folder = data / "weighted"
-  sentence = ["of", "richmond", "the"], ["O", "B-LOC", "O"]
-  (data / "rare.txt").write_text(ner_files.conll([sentence] * 20))
-  fine_tuning.run(
-    ner_files.ner_config(
-      data,
-      folder,
-      train_file="rare.txt",
-      do_train=True,
-      num_train_epochs=1.0,
-      class_weights=("balanced",),
-    )
+def test_balanced_weights_of_tags_ignore_one_that_the_rows_lack():
+  tags = ["O", "B-LOC", "O"] * 20
+  task = setups.with_labels(
+    ner.NerTask(tokenizer=None, settings=None), ("O", "B-LOC", "I-LOC")
+  )
+  weights = fine_tuning.compute_class_weights(
+    ("balanced",), task, [{"label": tags}]
   )
   expected = class_weight.compute_class_weight(
-    "balanced", classes=np.array(["O", "B-LOC"]), y=sentence[1] * 20
+    "balanced", classes=np.array(["O", "B-LOC"]), y=tags
   )
-  run = json.loads((folder / "run.json").read_text())
-  assert run["labels"]["labels"] == ["O", "B-LOC", "I-LOC"]
-  assert run["training"]["class_weights"] == [*expected.tolist(), 1.0]
+  assert weights == (*expected, 1.0)

@@ -4,8 +4,6 @@ import pytest
 
 from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
-from bert_tf.data import input_pipeline
-from bert_tf.files import tables
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
@@ -23,37 +21,26 @@ def tokenizer():
   return tokenization.FullTokenizer(str(tiny_models.TINY / "vocab.txt"))
 
 
-def summarize(tokenizer, rows, **records):
+def summarize(tokenizer, rows, num_cut):
   """Returns the log line of rows."""
   counts = unknown_pieces.PieceCounts(tokenizer, "a.csv")
   ids = tokenizer.convert_tokens_to_ids(["[CLS]", "the", "[UNK]", "of", "in"])
   counts.add_ids([*ids, 0])
   task = setups.Texts(tokenizer=tokenizer, settings=None, labels=SPEC)
-  files = input_pipeline.RecordFiles(("a",), 1, **records)
   split = splits.Split("train", rows, "a.csv")
-  return splits.summarize(task, split, files, counts)
+  return splits.summarize(task, split, 1, num_cut, counts)
 
 
 def texts(*pairs):
-  return tables.Examples([{"text": a, "label": b} for a, b in pairs])
+  return [{"text": a, "label": b} for a, b in pairs]
 
 
 def test_a_line_has_examples_labels_cuts_and_repetitions(tokenizer):
   rows = texts(("a", "x"), ("b", "x"), ("a", "y"), ("c", "x"))
-  rows.dropped = range(7)
   line = summarize(tokenizer, rows, num_cut=1)
   assert line.startswith("a.csv: 4 train examples; ")
   for part in ("x 3, y 1", "1 (25%) too long", "25.0% [UNK]", "1 repeated"):
     assert part in line
-  assert "7 left out" in line and "earlier" not in line
-
-
-def test_a_line_for_reused_records_has_the_known_counts(tokenizer):
-  rows = [*texts(("a", "x")), {"label": "y"}, {"label": "y"}]
-  line = summarize(tokenizer, rows, is_reused=True)
-  assert "not known" in line and "earlier" in line
-  # Examples without inputs cannot be compared.
-  assert "repeated" not in line and "left out" not in line
 
 
 TEXTS = [
@@ -96,31 +83,22 @@ def test_examples_that_are_too_long_are_counted(
   tokenizer, tmp_path, config, settings, rows, num_cut
 ):
   task = setups.make(config, tokenizer, 5, **settings)
-  for is_reused in (False, True):
-    with runs.logged() as log:
-      setups.encode(task, rows, tmp_path)
-    assert f"; {num_cut} (" in log() and "%) too long" in log()
-    assert ("records of an earlier run" in log()) == is_reused
+  with runs.logged() as log:
+    setups.encode(task, rows, tmp_path)
+  assert f"; {num_cut} (" in log() and "%) too long" in log()
 
 
 def test_each_split_of_a_run_has_one_line(base, tmp_path):
-  text = (base / "train.tsv").read_text()
-  for name in ("dev.tsv", "test.tsv"):
-    (tmp_path / name).write_text((base / name).read_text())
-  (tmp_path / "train.tsv").write_text(f"{text}\n\tgood\n")
   config = own_classification.make(
     base,
     tmp_path / "out",
-    data_dir=str(tmp_path),
     **dict.fromkeys(("do_train", "do_eval", "do_predict"), True),
-    skip_bad_rows=True,
   )
   with runs.logged() as log:
     fine_tuning.run(config)
   lines = log().splitlines()
   for split, count in (("train", 44), ("dev", 11), ("test", 5)):
     (line,) = (x for x in lines if f" {split} examples" in x)
-    assert line.startswith(f"{tmp_path}/{split}.tsv: {count} {split} examples")
+    assert line.startswith(f"{base}/{split}.tsv: {count} {split} examples")
     labels = "no labels" if split == "test" else "labels: bad "
     assert labels in line
-    assert ("; 1 left out" in line) == (split == "train")

@@ -11,7 +11,7 @@ from bert_tf.cli import command
 from bert_tf.files import errors
 from bert_tf.model import heads
 from bert_tf.tasks import fine_tuning
-from bert_tf.training import evaluator, step
+from bert_tf.training import estimator, step
 from tests.support import command_flags, own_classification
 
 base = own_classification.base
@@ -46,8 +46,8 @@ def start(tmp_path_factory):
   ("setting", "target", "name", "error"),
   [
     ("train_batch_size=8", step.TrainingStep, "run", exhausted()),
-    ("eval_batch_size=4", evaluator.Evaluator, "evaluate", exhausted()),
-    ("predict_batch_size=2", evaluator.Evaluator, "predict", None),
+    ("eval_batch_size=4", estimator.Estimator, "evaluate", exhausted()),
+    ("predict_batch_size=2", estimator.Estimator, "predict", None),
   ],
 )
 def test_the_error_names_the_batch_and_its_length(

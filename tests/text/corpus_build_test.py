@@ -1,4 +1,4 @@
-"""Building a corpus: its text, its report and resumed runs."""
+"""Building a corpus: its text, its report, its splits."""
 
 import bz2
 import gzip
@@ -9,7 +9,6 @@ import random
 
 import pytest
 
-from bert_tf.files import paths
 from bert_tf.text import corpus, corpus_build, sources, text_config
 
 WORDS = "the old boat storm sea was here there night wind wave".split()
@@ -41,12 +40,12 @@ def text(documents, tmp_path):
   return str(path)
 
 
-def create(text, output_file, outputs=(), num_workers=1, resume=False, **texts):
+def create(text, output_file, outputs=(), num_workers=1, **texts):
   """Builds a corpus; returns the counts."""
   config = text_config.TextConfig(**texts)
   output = text_config.Output(output_file=str(output_file), **dict(outputs))
   inputs = sources.find_files(str(text), config, text_config.TEXT)
-  return corpus_build.build_corpus(config, inputs, output, num_workers, resume)
+  return corpus_build.build_corpus(config, inputs, output, num_workers)
 
 
 def contents(folder):
@@ -76,7 +75,7 @@ def test_each_sentence_is_a_line_and_documents_stay_apart(
   }
   report = json.loads((tmp_path / "out" / "a.txt.report.json").read_text())
   assert report["counts"] == counts
-  assert report["input_file"] == [["text.txt", "text", paths.sha256(text)]]
+  assert report["input_file"] == [[text, "text"]]
   assert sorted(os.listdir(tmp_path / "out")) == ["a.txt", "a.txt.report.json"]
 
 
@@ -138,27 +137,6 @@ def test_remote_paths_are_read_and_written(documents, tmp_path):
   ]
 
 
-def test_a_complete_corpus_is_kept_and_another_is_refused(
-  text, tmp_path, monkeypatch
-):
-  target = split_output(tmp_path / "out")
-  counts = create(text, *target)
-  with monkeypatch.context() as patched:
-    patched.setattr(sources, "read_documents", None)
-    assert create(text, *target, resume=True) == counts
-    with pytest.raises(ValueError, match="`language`"):
-      create(text, *target, resume=True, language="de")
-    content = pathlib.Path(text).read_text()
-    pathlib.Path(text).write_text(content.swapcase())
-    with pytest.raises(ValueError, match="`input_file`"):
-      create(text, *target, resume=True)
-    pathlib.Path(text).write_text(content)
-  complete = texts(tmp_path / "out")
-  (tmp_path / "out" / "eval.txt").unlink()
-  create(text, *target, resume=True)
-  assert texts(tmp_path / "out") == complete
-
-
 def test_an_interrupted_run_leaves_no_output(text, tmp_path, monkeypatch):
   def fail(*arguments):
     raise OSError("no space left")
@@ -190,19 +168,6 @@ def test_a_faulty_input_leaves_the_old_corpus(text, tmp_path):
     create(f"{tmp_path}/in/*", tmp_path / "out" / "a.txt")
   assert os.listdir(tmp_path / "out") == ["a.txt"]
   assert old.read_text() == "old\n"
-
-
-@pytest.mark.parametrize(
-  ("name", "outputs", "message"),
-  [
-    ("in/text.txt", {}, "in/text.txt .*input"),
-    ("a.txt", {"eval_fraction": 1.5}, "eval_fraction 1.5 "),
-  ],
-)
-def test_impossible_outputs_are_refused(name, outputs, message, text, tmp_path):
-  with pytest.raises(ValueError, match=message):
-    create(text, tmp_path / name, outputs)
-  assert contents(tmp_path).keys() == {"in/text.txt"}
 
 
 def test_another_format_than_lines_is_refused_with_advice(tmp_path):

@@ -1,12 +1,15 @@
+"""Corpora: files, documents, shards, and Python's documentation."""
+
 import gzip
-import os
+import pathlib
 import random
 import re
-import subprocess
-import sys
+import tempfile
 
+import hypothesis
 import pytest
 import tensorflow as tf
+from hypothesis import strategies
 
 from bert_tf.files import text_lines
 from bert_tf.text import corpus, pydoc_corpus, sources
@@ -40,9 +43,6 @@ def brute_force_documents(paths):
   return [document for document in documents if document]
 
 
-# --- Input files ---
-
-
 def input_files(patterns):
   return [file.path for file in sources.find_files(patterns)]
 
@@ -74,9 +74,6 @@ def test_patterns_without_text_are_refused(tmp_path, pattern, message):
     input_files(pattern.replace("{}", str(tmp_path)))
 
 
-# --- Lines and documents ---
-
-
 def test_lines_are_those_of_tensorflows_readline(tmp_path):
   # The 2018 release reads text with it. It drops every carriage return.
   path = write(tmp_path / "a.txt", "foo\rbar é\r\n\r\n a\r\rb \n\rc\r")
@@ -90,41 +87,30 @@ def test_lines_are_those_of_tensorflows_readline(tmp_path):
   assert list(corpus.read_shard(shard)) == documents
 
 
-# --- Shards ---
+LINES = ["a", "é b", "\u2028x", "word " * 9, "", "", " ", "\u3000", "\r"]
+LINES += ["\x1c\t", "\u2009\xa0", "\x85", "\u180e"]
+TEXTS = strategies.tuples(
+  strategies.lists(strategies.sampled_from(LINES), min_size=1, max_size=20),
+  strategies.sampled_from(["", "\n", "\n\n"]),
+).map(lambda text: "\n".join(text[0]) + text[1])
 
 
-def random_text(rng):
-  """Returns random lines and blank lines, maybe without a last newline."""
-  kinds = ["a", "é b", "\u2028x", "word " * 9, "", "", " ", "\u3000", "\r"]
-  kinds += ["\x1c\t", "\u2009\xa0", "\x85", "\u180e"]
-  text = "\n".join(rng.choices(kinds, k=rng.randint(1, 30)))
-  return text + rng.choice(["", "\n", "\n\n"])
-
-
-def test_shards_hold_all_documents_in_order(tmp_path):
-  rng = random.Random(1)
-  num_compared = 0
-  for trial in range(150):
+@hypothesis.given(strategies.lists(TEXTS, min_size=1, max_size=3))
+def test_shards_hold_all_documents_in_order(texts):
+  with tempfile.TemporaryDirectory() as folder:
     paths = [
-      write(tmp_path / f"{trial}_{n}{suffix}", random_text(rng) or "a")
-      for n, suffix in enumerate(rng.choices(["", ".gz"], [4, 1], k=3))
+      write(f"{folder}/{n}{'.gz' if n == 1 else ''}", text)
+      for n, text in enumerate(texts)
     ]
     expected = brute_force_documents(paths)
     assert list(corpus.read_documents(paths)) == expected
     for num_shards in range(1, len(expected) + 1):
       shards = corpus.plan_shards(paths, num_shards)
       pieces = [list(corpus.read_shard(shard)) for shard in shards]
-      assert sum(pieces, []) == expected
-      assert [len(piece) for piece in pieces] == [
-        shard.num_documents for shard in shards
-      ]
-      assert all(pieces)
-      assert [shard.index for shard in shards] == list(range(num_shards))
-      num_compared += 1
-    too_many = len(expected) + 1
-    with pytest.raises(ValueError, match=f"num_shards {too_many}"):
-      corpus.plan_shards(paths, too_many)
-  assert num_compared > 300
+      assert sum(pieces, []) == expected and all(pieces)
+      assert [shard.num_documents for shard in shards] == list(map(len, pieces))
+    with pytest.raises(ValueError, match=f"num_shards {len(expected) + 1}"):
+      corpus.plan_shards(paths, len(expected) + 1)
 
 
 def test_shards_have_about_equal_sizes(tmp_path):
@@ -142,47 +128,19 @@ def test_shards_have_about_equal_sizes(tmp_path):
   assert all(abs(size - len(text) / 7) <= 302 for size in sizes)
 
 
-def test_a_shard_reads_only_its_own_bytes(tmp_path):
-  path = write(tmp_path / "a", "first\n\nsecond\n\nthird\n")
-  shard = corpus.plan_shards([path], 3)[1]
-  data = (tmp_path / "a").read_bytes()
-  # Make the bytes outside the shard invalid.
-  (tmp_path / "a").write_bytes(b"\xff" * 7 + data[7:15] + b"\xff" * 6)
-  assert list(corpus.read_shard(shard)) == [["second"]]
-
-
-# --- Remote files ---
-
-
-@pytest.fixture
-def remote():
-  """A function that writes a file to a file system of TensorFlow."""
-  folder = f"ram://{random.getrandbits(64):x}"
-
-  def write_remote(name, data):
-    with tf.io.gfile.GFile(f"{folder}/{name}", "wb") as writer:
-      writer.write(data)
-    return f"{folder}/{name}"
-
-  return write_remote
-
-
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_remote_and_local_text_have_the_same_documents(
-  remote, tmp_path, suffix
-):
-  rng = random.Random(3)
-  text = "\n\n".join(random_text(rng) + "é" for _ in range(200))
+def test_remote_and_local_text_have_the_same_documents(tmp_path, suffix):
+  text = "\n\n".join(f"é {n}\r\n \u2028{n}" for n in range(200))
   local_path = write(tmp_path / f"a{suffix}", text)
-  path = remote(f"a{suffix}", (tmp_path / f"a{suffix}").read_bytes())
+  path = f"ram://{tmp_path.name}/a{suffix}"
+  tf.io.gfile.makedirs(f"ram://{tmp_path.name}")
+  with tf.io.gfile.GFile(path, "wb") as writer:
+    writer.write(pathlib.Path(local_path).read_bytes())
   expected = brute_force_documents([local_path])
   assert list(corpus.read_documents([path])) == expected
   shards = corpus.plan_shards([path], 5)
   read = [list(corpus.read_shard(shard)) for shard in reversed(shards)]
   assert sum(reversed(read), []) == expected
-
-
-# --- Writing ---
 
 
 def test_a_hash_of_the_text_decides_on_which_side_a_document_is():
@@ -194,9 +152,6 @@ def test_a_hash_of_the_text_decides_on_which_side_a_document_is():
   assert held_out(1) == held_out(1) != held_out(2)
   # Five standard deviations of 2,000 draws at 0.25.
   assert abs(sum(held_out(1)) - 500) < 5 * (2000 * 0.25 * 0.75) ** 0.5
-
-
-# --- Python's own documentation ---
 
 
 DOCSTRING = """
@@ -247,9 +202,9 @@ def test_only_the_prose_of_a_docstring_is_used():
   ]
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-  """An installed package that must not be imported."""
+def test_modules_are_documents_that_are_read_but_not_imported(
+  tmp_path, monkeypatch
+):
   folder = tmp_path / "site" / "documented"
   (folder / "tests").mkdir(parents=True)
   sentence = "The {} sentence of {} is about the {} thing."
@@ -261,18 +216,13 @@ def package(tmp_path, monkeypatch):
   (folder / "broken.py").write_text("def (:\n")
   (folder / "tests" / "many.py").write_text('"""The tests are no text."""\n')
   monkeypatch.syspath_prepend(str(folder.parent))
-  return "documented"
-
-
-def test_a_module_is_a_document_and_small_modules_join_the_next(
-  package, tmp_path, monkeypatch
-):
   paths = {"stdlib": str(tmp_path / "empty")}
   monkeypatch.setattr(pydoc_corpus.sysconfig, "get_paths", lambda: paths)
-  documents = list(pydoc_corpus.read_documents([package]))
+  documents = list(pydoc_corpus.read_documents(["documented"]))
   numbers = [
     re.findall(r"\bThe (\d+) sentence of", " ".join(d)) for d in documents
   ]
+  # Small modules join the next one.
   assert [n for n in numbers if n] == [
     [str(n) for n in range(6)],
     [str(n) for n in range(7, 12)],
@@ -282,29 +232,11 @@ def test_a_module_is_a_document_and_small_modules_join_the_next(
   assert "The tests are no text." not in sentences
 
 
-def test_pydoc_is_long_prose_without_duplicates_and_reproducible():
-  # In another process, since the file is removed when the process ends.
-  command = (
-    "from bert_tf.text import sources; "
-    "[file] = sources.find_files('pydoc'); "
-    "print(file.path); print(open(file.path).read(), end='')"
-  )
-  first, again = (
-    subprocess.run(
-      [sys.executable, "-c", command],
-      env={**os.environ, "PYTHONHASHSEED": seed},
-      check=True,
-      capture_output=True,
-      text=True,
-    ).stdout.split("\n", 1)
-    for seed in "35"
-  )
-  path, text = first
-  assert path.endswith("pydoc.txt")
-  assert not os.path.exists(os.path.dirname(path))
-  assert again[1] == text
-  documents = [part.split("\n") for part in text.strip().split("\n\n")]
+def test_pydoc_is_long_prose_without_duplicates():
+  [file] = sources.find_files("pydoc")
+  documents = list(corpus.read_documents([file.path]))
   sentences = [sentence for document in documents for sentence in document]
+  text = "\n".join(sentences)
   assert len(text) > 1_000_000 and len(documents) > 200
   assert min(map(len, documents)) >= 5
   assert len(set(sentences)) == len(sentences)

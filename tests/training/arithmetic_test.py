@@ -1,6 +1,5 @@
-"""TF32 and deterministic operations: what they change and what is recorded."""
+"""TF32 and deterministic operations: what they change and what is logged."""
 
-import json
 import pathlib
 import shutil
 
@@ -24,67 +23,42 @@ def settings_of_the_process():
   tf.config.experimental.enable_tensor_float_32_execution(is_rounded)
 
 
-def run_json(folder):
-  return json.loads((folder / "run.json").read_text())["training"]
-
-
 def train(base, folder, **settings):
-  """Trains a classifier; returns its folder."""
+  """Trains a classifier; returns the bytes of its weights and moments."""
   fine_tuning.run(
     own_classification.make(base, folder, train=settings, do_train=True)
   )
-  return folder
-
-
-def weights(folder):
-  """Returns the bytes of the newest weights and moments."""
   path = checkpoints.find_latest(str(folder))
   return pathlib.Path(f"{path}.data-00000-of-00001").read_bytes()
 
 
 @pytest.fixture(scope="module")
-def classifier(base, tmp_path_factory):
-  """Returns the folder of a classifier that was trained by default."""
-  return train(base, tmp_path_factory.mktemp("usual") / "out")
+def usual(base, tmp_path_factory):
+  """The folder of a classifier that was trained by default, and its weights."""
+  folder = tmp_path_factory.mktemp("usual") / "out"
+  return folder, train(base, folder)
 
 
-def test_tf32_is_recorded_and_is_float32_on_a_cpu(base, tmp_path, classifier):
-  enabled = tf.config.experimental.tensor_float_32_execution_enabled
-  rounded = train(base, tmp_path, precision="tf32")
-  assert enabled()
-  assert run_json(rounded)["precision"] == "tf32"
-  assert run_json(classifier)["precision"] == "float32"
-  assert run_json(classifier)["deterministic"] is False
-  assert weights(rounded) == weights(classifier)
+def test_tf32_is_float32_on_a_cpu(base, tmp_path, usual):
+  assert train(base, tmp_path, precision="tf32") == usual[1]
+  assert tf.config.experimental.tensor_float_32_execution_enabled()
 
 
-def test_a_change_is_logged_and_never_refused(base, tmp_path, classifier):
+def test_a_change_is_logged_and_never_refused(base, tmp_path, usual):
   folder = tmp_path / "out"
-  shutil.copytree(classifier, folder)
-  with runs.logged() as log:
-    train(base, folder, precision="tf32")
-  assert "precision=float32`, now tf32" in log()
-  assert run_json(folder)["precision"] == "tf32"
-  with runs.logged() as log:
-    train(base, folder)
-  assert "now" not in log()  # As the command that began the run.
+  shutil.copytree(usual[0], folder)
   # The loss scale of float16 begins anew.
-  train(base, folder, precision="float16")
-  assert run_json(folder)["precision"] == "float16"
-  train(base, folder)
+  for precision in ("tf32", "float16", "float32"):
+    with runs.logged() as log:
+      train(base, folder, precision=precision)
+    is_other = precision != "float32"  # As the command that began the run.
+    assert (f"precision=float32`, now {precision}" in log()) == is_other
   assert not tf.config.experimental.tensor_float_32_execution_enabled()
-  evaluation = {"precision": "tf32"}  # Not how the weights were trained.
-  fine_tuning.run(
-    own_classification.make(base, folder, train=evaluation, do_eval=True)
-  )
-  assert run_json(folder)["precision"] == "float32"
 
 
 def test_a_deterministic_classifier_equals_the_usual_one_on_a_cpu(
-  base, tmp_path, classifier
+  base, tmp_path, usual
 ):
   assert not tf_config.is_op_determinism_enabled()
-  train(base, tmp_path, deterministic=True)
+  assert train(base, tmp_path, deterministic=True) == usual[1]
   assert tf_config.is_op_determinism_enabled()
-  assert weights(tmp_path) == weights(classifier)
-  assert run_json(tmp_path)["deterministic"] is True

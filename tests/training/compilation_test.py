@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import modeling
+from bert_tf import distribution, modeling
 from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import compilation, restore
 from bert_tf.training import config as training_config
@@ -46,9 +46,7 @@ PLAIN, CLUSTERED, WHOLE = compilation.Mode
 def test_the_mode_of_a_run_follows_from_its_settings(
   monkeypatch, settings, hidden_size, spec, device, mode
 ):
-  monkeypatch.setattr(
-    tf.config, "list_logical_devices", lambda kind: [kind] * (kind == device)
-  )
+  monkeypatch.setattr(distribution, "device_kind", lambda: device)
   config = training_config.TrainConfig(
     output_dir="out", **{"num_train_steps": 200, **settings}
   )

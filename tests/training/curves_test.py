@@ -47,7 +47,7 @@ def test_pretraining_has_losses_accuracies_and_the_rate(tmp_path, panels):
   assert titles(panels) == ["loss", "accuracy", "learning rate"]
   assert names(panels[0]) == ["masked lm"]  # The total would hide behind it.
   more = {**pretraining(50), "next_sentence_loss": 1.0}
-  assert objective.shown(more) == more
+  assert objective.select_shown(more) == more
   units = [axis.get_ylabel().split(",")[0] for axis in panels]
   assert units == ["nats", "fraction correct", ""]
   assert names(panels[1]) == ["masked lm"]

@@ -16,6 +16,7 @@ from bert_tf import distribution, modeling
 from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.model import heads
+from bert_tf.model.layers import mixed_precision
 from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
@@ -82,19 +83,44 @@ def test_a_resumed_run_equals_an_uninterrupted_run_to_the_bit(
   )
 
 
-def test_a_run_that_stopped_at_a_step_goes_on_to_the_bit(tmp_path):
+@pytest.mark.parametrize(
+  "plans",
+  [
+    [{"iterations_per_loop": 1}],
+    [{"iterations_per_loop": 7, "log_every_steps": 4}],
+    [{"stop_at_step": 13}, {}],
+  ],
+)
+def test_groups_of_steps_and_a_planned_stop_change_no_bit(tmp_path, plans):
   make(tmp_path / "whole").train(batches)
-  assert make(tmp_path / "two", stop_at_step=13).train(batches) == 13
-  assert make(tmp_path / "two").train(batches) == 30
+  for plan in plans:
+    last = make(tmp_path / "other", **plan).train(batches)
+    assert last == plan.get("stop_at_step", 30)
   assert_same(
-    weights_at(tmp_path / "two", 30), weights_at(tmp_path / "whole", 30)
+    weights_at(tmp_path / "other", 30), weights_at(tmp_path / "whole", 30)
   )
 
 
-def test_grouping_of_steps_changes_nothing(tmp_path):
-  make(tmp_path / "a", iterations_per_loop=1).train(batches)
-  make(tmp_path / "b", iterations_per_loop=7, log_every_steps=4).train(batches)
-  assert_same(weights_at(tmp_path / "a", 30), weights_at(tmp_path / "b", 30))
+# Parts of names that transformers' load_tf_weights_in_bert skips.
+SKIPPED = {"adam_v", "adam_m", "global_step"}
+
+
+def test_a_run_with_a_loss_scale_resumes_and_readers_skip_its_state(tmp_path):
+  def train():
+    runner = make(tmp_path)
+    runner.update.loss_scale = mixed_precision.LossScale()  # As in float16.
+    return runner.train(batches)
+
+  assert train() == 30
+  expected = weights_at(tmp_path, 30)
+  assert {"loss_scale", "loss_scale_good_steps"} <= expected.keys()
+  names = tf.train.load_checkpoint(f"{tmp_path}/model.ckpt-20")
+  names = names.get_variable_to_shape_map()
+  weights = {n for n in names if not SKIPPED & {*n.split("/")}}
+  assert weights == {"bert/w", "bert/unused"}
+  os.remove(tmp_path / "model.ckpt-30.index")
+  assert train() == 30
+  assert_same(weights_at(tmp_path, 30), expected)
 
 
 def test_dropout_follows_the_seed(tmp_path):
@@ -245,7 +271,7 @@ def test_a_run_on_a_file_system_of_tensorflow_is_resumed(tmp_path):
   make(local, 10).train(batches)
   make(local, 15).train(batches)
   assert_same(weights_at(remote, 15), weights_at(local, 15))
-  results = evaluate_newest(make(remote, 15), batches(0), 1)
+  results = evaluate_newest(make(remote, 15), batches(0).take(1))
   assert results["global_step"] == 15
 
 
@@ -283,7 +309,8 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_checkpoint(
     return batches(steps_done, y_scale=float("nan"))
 
   with pytest.raises(
-    ValueError, match="nan .*step 11.*model.ckpt-10.*`learning_rate`"
+    estimator.DivergedError,
+    match="loss.*step 11.*model.ckpt-10.*`learning_rate`",
   ):
     make(tmp_path, 20).train(broken)
   assert checkpoints.find_latest(str(tmp_path)).endswith("-10")
@@ -315,7 +342,7 @@ def test_a_step_whose_gradients_are_not_finite_is_not_saved(
     tmp_path, 14, iterations_per_loop=num_steps, log_every_steps=4
   ).config
   runner = estimator.Estimator(Line, Objective(root_loss), config)
-  with pytest.raises(estimator.DivergedError, match="the gradients.*ckpt-10"):
+  with pytest.raises(estimator.DivergedError, match="gradient_norm .*ckpt-10"):
     runner.train(last_is_zero)
   assert checkpoints.find_latest(str(tmp_path)).endswith("-10")
   assert_same(weights_at(tmp_path, 10), saved)
@@ -350,7 +377,7 @@ def test_an_evaluation_without_a_finite_loss_is_an_error(tmp_path):
   runner = make(tmp_path)
   runner.load_for_inference()
   with pytest.raises(ValueError, match="inf"):
-    runner.evaluate(batches(0, y_scale=1e30), 1)
+    runner.evaluate(batches(0, y_scale=1e30).take(1))
 
 
 def test_events_hold_what_is_logged(tmp_path):
@@ -438,7 +465,7 @@ def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
     outputs = []
 
     def score(batches):
-      outputs.extend((o.numpy().tolist(), len(f["x"])) for o, f in batches)
+      outputs.extend((o.tolist(), len(f["x"])) for o, f in batches)
       return {"num_batches": len(outputs)}
 
     results = runner.evaluate(dataset, score=score)
@@ -452,29 +479,3 @@ def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
   assert filled[0]["num_batches"] == 2
   assert filled[1] == [([0.5, 1.0], 2), ([1.5], 1)]
   assert set(shapes) == {(2,)}
-
-
-@pytest.mark.parametrize(
-  ("losses", "stopped"),
-  [
-    ([0.7, float("nan")], 2),
-    ([float("inf")], 1),
-    # Classification, --learning_rate=100.
-    ([0.69, 0.69, 258.1, 1.2e4, 544.8, 5e3], 5),
-    # A high but falling loss, as at the start of a regression.
-    ([5e6, 4e6, 8e6, 2e6, 2e6], None),
-    # Outliers.
-    ([0.7, 500.0, 500.0, 0.7, 500.0, 0.6], None),
-    # A resumed run whose loss was small.
-    ([0.001, 0.3, 0.4, 0.5, 0.6], None),
-  ],
-)
-def test_a_loss_that_runs_away_stops_the_training(losses, stopped):
-  check = estimator.LossCheck("out")
-  for step, loss in enumerate(losses, start=1):
-    if step == stopped:
-      with pytest.raises(estimator.DivergedError):
-        check.add(step, loss, 1.0)
-      return
-    check.add(step, loss, 1.0)
-  assert stopped is None

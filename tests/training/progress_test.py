@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from bert_tf.training import progress
+from bert_tf.training.config import TrainConfig
 
 
 @pytest.mark.parametrize(
@@ -15,9 +16,8 @@ from bert_tf.training import progress
 def test_a_short_run_has_twenty_reports(
   tmp_path, first_step, num_train_steps, most, expected
 ):
-  with progress.Progress(
-    str(tmp_path), first_step, num_train_steps, 32, most
-  ) as report:
+  config = TrainConfig(output_dir=str(tmp_path), log_every_steps=most)
+  with progress.Progress(config, first_step, num_train_steps) as report:
     assert report.log_every_steps == expected
 
 
@@ -29,7 +29,8 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch, capsys):
 
 @pytest.mark.parametrize(("example_loss", "is_shown"), [(6.0, 0), (5.0, 1)])
 def test_a_line_has_the_loss_once(tmp_path, example_loss, is_shown):
-  with progress.Progress(str(tmp_path), 0, 3, 32, 1) as report:
+  config = TrainConfig(output_dir=str(tmp_path), log_every_steps=1)
+  with progress.Progress(config, 0, 3) as report:
     lines = []
     report.say = lines.append
     report.add(1, {"loss": (3.0, 1.0), "example_loss": (example_loss, 2.0)})

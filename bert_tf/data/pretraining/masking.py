@@ -7,6 +7,7 @@ order of the 2018 release, so a seed gives the release's masks.
 import dataclasses
 import random
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from bert_tf import settings, tokenization
 
@@ -83,7 +84,7 @@ def check_special_tokens(vocab: Mapping[str, int], vocab_file: str) -> None:
     )
 
 
-def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
+def shuffle(items: list[Any], getrandbits: Callable[[int], int]) -> None:
   """Shuffles as `random.Random.shuffle` does, in half the time."""
   last = len(items) - 1
   while last > 0:

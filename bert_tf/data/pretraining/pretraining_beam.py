@@ -6,7 +6,6 @@ The pipeline calls `build_task` for every shard, as the worker processes of
 
 import dataclasses
 import functools
-import json
 import shlex
 from collections.abc import Sequence
 from typing import Any
@@ -61,8 +60,7 @@ def _build(
     | "spread over the workers" >> beam.Reshuffle()
     | "build" >> beam.Map(functools.partial(_build_one, config))
     | "all counts" >> beam.combiners.ToList()
-    | "write counts"
-    >> beam.Map(lambda all: atomic.write_lines(counts_file, [json.dumps(all)]))
+    | "write counts" >> beam.Map(lambda all: json_files.write(counts_file, all))
   )
   try:
     state = pipeline.run().wait_until_finish()

@@ -27,10 +27,10 @@ from bert_tf.text import corpus
 class Document:
   """A tokenized document. Takes four bytes for each token and sentence."""
 
-  ids: array.array  # int32 [tokens]. The word pieces of all sentences.
+  ids: "array.array[int]"  # int32 [tokens]. The word pieces of all sentences.
   # int32 [sentences + 1]. Sentence i is ids[bounds[i]:bounds[i + 1]], at least
   # one token.
-  bounds: array.array
+  bounds: "array.array[int]"
 
   @property
   def num_sentences(self) -> int:
@@ -46,16 +46,20 @@ class Document:
     end = bisect.bisect_left(self.bounds, goal, first + 1)
     return min(end, self.num_sentences)
 
+  def get_ids(self, start: int, stop: int) -> list[int]:
+    """Returns the word pieces of some sentences."""
+    return self.ids[self.bounds[start] : self.bounds[stop]].tolist()
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrainingInstance:
   """One instance before padding, masked unless the config turns that off."""
 
   # Arrays of int32, since a shard holds all of its instances in memory.
-  input_ids: array.array  # [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
+  input_ids: "array.array[int]"  # [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
   num_first: int  # Number of leading ids in segment 0; the rest is segment 1.
-  masked_lm_positions: array.array  # Positions to predict, ascending.
-  masked_lm_ids: array.array  # The ids before masking.
+  masked_lm_positions: "array.array[int]"  # Positions to predict, ascending.
+  masked_lm_ids: "array.array[int]"  # The ids before masking.
   is_random_next: bool  # Whether b is random text and does not follow a.
 
 
@@ -70,7 +74,6 @@ class ShardCounts:
   num_masked: int = 0
   num_random_next: int = 0  # Instances whose second segment is random.
   num_pieces: int = 0  # Word pieces of all documents.
-  num_unknown: int = 0  # Those that are [UNK].
   num_cut: int = 0  # Word pieces that did not fit into their instances.
 
 
@@ -151,28 +154,27 @@ class InstanceBuilder:
     while start < document.num_sentences:
       stop = document.reach(start, target)
       if self.config.no_nsp:
-        nothing = (document, stop, stop)
-        yield *self._truncate((document, start, stop), nothing), False
+        yield *self._truncate(document.get_ids(start, stop), []), False
         start = stop
         continue
       # Segment a ends after a random sentence, so that its length varies.
       middle = start + 1
       if stop - start > 1:
         middle = start + rng.randint(1, stop - start - 1)
-      first = (document, start, middle)
+      first = document.get_ids(start, middle)
       if stop - start == 1 or rng.random() < 0.5:
-        num_first = document.bounds[middle] - document.bounds[start]
-        second = self._draw_segment(documents, index, target - num_first)
+        second = self._draw_segment(documents, index, target - len(first))
         yield *self._truncate(first, second), True
         start = middle  # The sentences after a are not used yet.
       else:
-        yield *self._truncate(first, (document, middle, stop)), False
+        second = document.get_ids(middle, stop)
+        yield *self._truncate(first, second), False
         start = stop
 
   def _draw_segment(
     self, documents: Sequence[Document], index: int, num_tokens: int
-  ) -> tuple[Document, int, int]:
-    """Returns a document, usually another one, and start and stop in it."""
+  ) -> list[int]:
+    """Returns word pieces of a document, usually another one."""
     rng = self._rng
     # After ten tries, the same document is accepted, as in the 2018 release.
     for _ in range(10):
@@ -181,33 +183,32 @@ class InstanceBuilder:
         break
     document = documents[other]
     start = rng.randrange(document.num_sentences)
-    return document, start, document.reach(start, num_tokens)
+    return document.get_ids(start, document.reach(start, num_tokens))
 
   def _truncate(
-    self, first: tuple[Document, int, int], second: tuple[Document, int, int]
+    self, first: list[int], second: list[int]
   ) -> tuple[list[int], list[int]]:
-    """Returns the ids of two (document, start, stop), cut to max_num_tokens.
+    """Cuts two segments to max_num_tokens together.
 
     As truncate_seq_pair of 2018, drops tokens from the longer segment, or else
     the second, from its front or back.
     """
     flip = self._rng.random
-    a_start, a_stop = first[0].bounds[first[1]], first[0].bounds[first[2]]
-    b_start, b_stop = second[0].bounds[second[1]], second[0].bounds[second[2]]
-    num_a, num_b = a_stop - a_start, b_stop - b_start
-    num_excess = max(0, num_a + num_b - self.config.max_num_tokens)
+    num_first, num_second = len(first), len(second)
+    num_excess = max(0, num_first + num_second - self.config.max_num_tokens)
     self.num_cut += num_excess
+    first_start = second_start = 0
     for _ in range(num_excess):
       from_front = flip() < 0.5
-      if num_a > num_b:
-        num_a -= 1
-        a_start += from_front
+      if num_first > num_second:
+        num_first -= 1
+        first_start += from_front
       else:
-        num_b -= 1
-        b_start += from_front
+        num_second -= 1
+        second_start += from_front
     return (
-      first[0].ids[a_start : a_start + num_a].tolist(),
-      second[0].ids[b_start : b_start + num_b].tolist(),
+      first[first_start : first_start + num_first],
+      second[second_start : second_start + num_second],
     )
 
 
@@ -257,7 +258,6 @@ def build_shard(
     ).spec()
     for row in rows:
       writer.write(encode_row([instances[i] for i in row], spec))
-  unknown = tokenizer.vocab[tokenization.UNK]
   return ShardCounts(
     num_documents=len(documents),
     num_instances=len(instances),
@@ -266,7 +266,6 @@ def build_shard(
     num_masked=sum(len(i.masked_lm_positions) for i in instances),
     num_random_next=sum(i.is_random_next for i in instances),
     num_pieces=sum(len(document.ids) for document in documents),
-    num_unknown=sum(document.ids.count(unknown) for document in documents),
     num_cut=builder.num_cut,
   )
 

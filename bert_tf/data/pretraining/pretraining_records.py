@@ -90,12 +90,11 @@ class PretrainingRecords:
   def check_begins(self, cls_id: int, vocab_file: str) -> None:
     """Raises ValueError if a file's first record does not begin with [CLS]."""
     for path in self.files.paths:
-      ids = input_pipeline.read_first_features(path)[
-        "input_ids"
-      ].int64_list.value
-      if ids[0] != cls_id:
+      features = input_pipeline.read_first_features(path)
+      first = features["input_ids"].int64_list.value[0]
+      if first != cls_id:
         raise ValueError(
-          f"{path} begins with the id {ids[0]}, but [CLS] has the id {cls_id} "
+          f"{path} begins with the id {first}, but [CLS] has the id {cls_id} "
           f"in {vocab_file}: its records have another vocabulary."
         )
 
@@ -117,7 +116,7 @@ class PretrainingRecords:
       vocab_size,
       type_vocab_size=type_vocab_size,
     )
-    return self._label(batches, batch_size, steps_done, is_training=True)
+    return self._label(batches, batch_size, steps_done)
 
   def evaluation_dataset(
     self, batch_size: int, vocab_size: int, type_vocab_size: int
@@ -129,14 +128,10 @@ class PretrainingRecords:
     batches = input_pipeline.finite_dataset(
       self.files, self.spec, batch_size, vocab_size, type_vocab_size
     )
-    return self._label(batches, batch_size, 0, is_training=False)
+    return self._label(batches, batch_size)
 
   def _label(
-    self,
-    batches: tf.data.Dataset,
-    batch_size: int,
-    steps_done: int,
-    is_training: bool,
+    self, batches: tf.data.Dataset, batch_size: int, steps_done: int = 0
   ) -> tf.data.Dataset:
     mask, num_records = self.mask, self.files.num_records
     if mask is None:
@@ -146,7 +141,6 @@ class PretrainingRecords:
     def label(step: tf.Tensor, features: Features) -> Features:
       size = tf.shape(features["input_ids"], tf.int64)[0]
       numbers = step * batch_size + tf.range(size)
-      epochs = numbers // num_records if is_training else 0 * numbers
-      return mask(features, epochs, numbers % num_records)
+      return mask(features, numbers // num_records, numbers % num_records)
 
     return batches.enumerate(steps_done).map(label).prefetch(2)

@@ -20,6 +20,7 @@ from bert_tf.data.pretraining import pretraining_data
 from bert_tf.data.pretraining.pretraining_data import ShardCounts
 from bert_tf.files import (
   atomic,
+  json_files,
   lock,
   paths,
   shard_files,
@@ -101,7 +102,7 @@ def create(
     "num_shards": len(shards),
     "output_file": [os.path.basename(name) for name in names],
   }
-  first = output_file.split(",")[0].strip()
+  first = output_file.split(",")[0].strip()  # The name without shards.
   note = records.settings_file(first)
   build = build or functools.partial(_build_here, num_workers=num_workers)
   with lock.hold_file(first):
@@ -115,16 +116,19 @@ def create(
         f"cannot resume: {note} is missing, so the settings of "
         f"{finished[0].output_files[0]} are unknown; drop `resume`."
       )
-    _remove_unfinished(names)
+    unfinished = [glob.escape(name) for name in names]
+    for name in unfinished:
+      atomic.remove_unfinished(name)
     # Settings must never stand beside records that were made with others.
     for task in pending:
       for path in task.output_files:
         paths.remove(path)
-    shard_files.write_settings(settings, note)
+    json_files.write(note, settings)
     try:
       counts = build(config, pending)
     finally:
-      _remove_unfinished(names)  # If a worker was killed.
+      for name in unfinished:  # If a worker was killed.
+        atomic.remove_unfinished(name)
   columns = zip(*map(dataclasses.astuple, counts.values()))
   totals = ShardCounts(*map(sum, columns))
   summary = Summary(totals, len(tasks) - len(pending), tuple(names))
@@ -137,8 +141,6 @@ def create(
       num_single,
       len(counts),
     )
-  pieces = unknown_pieces.PieceCounts(tokenizer, names[0])
-  pieces.add(totals.num_pieces, totals.num_unknown)
   return summary
 
 
@@ -181,16 +183,16 @@ def _find_outputs(
   names = [name.strip() for name in output_file.split(",")]
   if "" in names or len({*names}) < len(names):
     raise ValueError(f"output_file={output_file} repeats a name or omits one.")
-  if num_shards > 1 and len(names) > 1:
-    raise ValueError(
-      f"output_file names {len(names)} files, but num_shards={num_shards} adds "
-      "the numbers of the shards to a single name."
-    )
   if not 1 <= num_workers <= num_shards:
     raise ValueError(
       f"num_workers {num_workers} must be from 1 to num_shards {num_shards}."
     )
   if num_shards > 1:
+    if len(names) > 1:
+      raise ValueError(
+        f"output_file names {len(names)} files, but num_shards={num_shards} "
+        "adds the numbers of the shards to a single name."
+      )
     names = shard_files.shard_names(names[0], num_shards)
   shard_files.check_output(names, input_files)
   return names
@@ -234,34 +236,25 @@ def _build_here(
   return counts
 
 
-def _remove_unfinished(names: Iterable[str]) -> None:
-  for name in names:
-    atomic.remove_unfinished(glob.escape(name))
-
-
 def _log(
   config: PretrainingDataConfig, summary: Summary, seconds: float
 ) -> None:
   """Logs the summary, without counts if no shard was built."""
   counts, rows = summary.counts, {}
   if num_instances := counts.num_instances:
-    unknown = counts.num_unknown / counts.num_pieces
     num_positions = counts.num_records * config.max_seq_length
     padding = 1 - counts.num_tokens / num_positions
-    num_cut = counts.num_cut / num_instances
     random_next = counts.num_random_next / num_instances
     rows = {
       "documents": f"{counts.num_documents:,}",
-      "word pieces": f"{counts.num_pieces:,}, {unknown:.2%} [UNK]",
+      "word pieces": f"{counts.num_pieces:,}",
       "instances": f"{num_instances:,}",
       "records": f"{counts.num_records:,}",
       "padding": f"{padding:.1%} of all positions",
-      "cut off": f"{num_cut:.2f} word pieces per instance",
+      "cut off": f"{counts.num_cut / num_instances:.2f} pieces per instance",
+      "masked": f"{counts.num_masked / num_instances:.2f} per instance",
+      "next sentence": f"{random_next:.1%} random",
     }
-    if config.mask:
-      rows["masked"] = f"{counts.num_masked / num_instances:.2f} per instance"
-    if not config.no_nsp:
-      rows["next sentence"] = f"{random_next:.1%} random"
     if random_next > _MAX_RANDOM_NEXT:
       logging.warning(
         "%.1f%% of the next sentences are random, so lines probably hold "
@@ -269,10 +262,9 @@ def _log(
         "sentence need --no_nsp.",
         100 * random_next,
       )
-  files = f"{len(summary.output_files)}"
-  if summary.num_shards_kept:
-    files += f" ({summary.num_shards_kept} of an earlier run)"
-  rows["files"] = f"{files}: {summary.output_files[0]}"
+  files, num_kept = summary.output_files, summary.num_shards_kept
+  kept = f" ({num_kept} of an earlier run)" if num_kept else ""
+  rows["files"] = f"{len(files)}{kept}: {files[0]}"
   rows["time"] = f"{seconds:.1f} s"
   for name, value in rows.items():
     logging.info(f"{name:18} {value}")

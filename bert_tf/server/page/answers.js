@@ -36,9 +36,10 @@ function marked(text, spans) {
   const characters = Array.from(text);
   const shown = element("p", undefined, "text");
   let at = 0;
-  for (const {start, end, label} of spans) {
+  for (const {start, end, label, kind} of spans) {
     shown.append(characters.slice(at, start).join(""));
-    const mark = element("mark", characters.slice(start, end).join(""));
+    const mark = element("mark", characters.slice(start, end).join(""),
+      kind === undefined ? "" : `kind${kind}`);
     if (label) mark.append(element("small", label));
     shown.append(mark);
     at = end;
@@ -83,10 +84,13 @@ function shownSpans(row, found) {
     saying(hasAnswer ? found.answer : "The context has no answer",
       found.probability),
     marked(row.context, hasAnswer ? [found] : []),
-    bars(found.nbest.slice(0, 6).map(({text, probability}) => ({
-      name: text === null ? "no answer" : text,
-      share: probability, isBest: text === found.answer,
-    }))),
+    // The best answers; after the first only those of more than 0.5 %.
+    bars(found.nbest.slice(0, 6)
+      .filter(({probability}, i) => !i || probability > 0.005)
+      .map(({text, probability}) => ({
+        name: text === null ? "no answer" : text,
+        share: probability, isBest: text === found.answer,
+      }))),
   ];
   if ("null_odds" in found)
     parts.push(element("p", "Score of no answer minus the best answer's: " +
@@ -94,8 +98,15 @@ function shownSpans(row, found) {
   return parts;
 }
 
-function shownWords(row, found) {
+// The types of named entities, without B- and I-.
+const typesOf = (names) => [...new Set(names.filter((name) => name !== "O")
+  .map((name) => name.replace(/^[BI]-/, "")))];
+
+function shownWords(row, found, about) {
   const entities = entitiesOf(found.words);
+  const types = typesOf((about.labels || {}).labels || []);
+  for (const entity of entities)  // page.css has six colours.
+    entity.kind = Math.max(0, types.indexOf(entity.label)) % 6;
   const characters = Array.from(row.text);
   if (!entities.length) return [saying("No names found."),
     marked(row.text, [])];
@@ -105,14 +116,20 @@ function shownWords(row, found) {
   })))];
 }
 
-function shownMasks({masks}) {
+function shownMasks(row, {masks}) {
   if (!masks.length) return [saying("There is no [MASK] in the text.")];
-  return masks.flatMap((best, i) => [
+  const filled = element("p", undefined, "text");
+  row.text.split("[MASK]").forEach((part, i) => {
+    if (i && masks[i - 1])
+      filled.append(element("mark", masks[i - 1][0].token.replace(/^##/, "")));
+    filled.append(part);
+  });
+  return [filled, ...masks.flatMap((best, i) => [
     masks.length === 1 ? saying(best[0].token, best[0].probability) :
       element("h3", `[MASK] ${i + 1}`),
     bars(best.map(({token, probability}, k) =>
       ({name: token, share: probability, isBest: k === 0}))),
-  ]);
+  ])];
 }
 
 // The cosine of two vectors, if there are two, and their numbers in a fold.
@@ -142,8 +159,8 @@ function shownLabel({label, probabilities}, about) {
 // Returns elements; a screen reader reads the first.
 function shownAnswer(row, found, about) {
   if ("nbest" in found) return shownSpans(row, found);
-  if ("words" in found) return shownWords(row, found);
-  if ("masks" in found) return shownMasks(found);
+  if ("words" in found) return shownWords(row, found, about);
+  if ("masks" in found) return shownMasks(row, found);
   if ("choice" in found) return [
     saying(row.choices[found.choice], found.probabilities[found.choice]),
     byShare(row.choices.map((name, i) => ({

@@ -320,17 +320,14 @@ function scoresOf({scores = {}}) {
   const found = Object.entries(scores).filter(([name]) =>
     !/^(eval_)?loss$/.test(name));
   return found.slice(0, 6).map(([name, value]) => [
-    name.replace(/^eval_/, "").replace(/_/g, " ").replace(/\bf1\b/, "F1")
-      .replace("near chance", "near chance of"),
+    name.replace(/^eval_/, "").replace(/_/g, " ").replace(/\bf1\b/, "F1"),
     String(Number(value.toPrecision(3)))]);
 }
 
 // For named entities, returns the types without B- and I-.
 function labelsOf(about) {
   const names = labels().labels.map((label) => labelled(label, about).name);
-  if (labels().problem_type !== "words") return names;
-  return [...new Set(names.filter((name) => name !== "O")
-    .map((name) => name.replace(/^[BI]-/, "")))];
+  return labels().problem_type === "words" ? typesOf(names) : names;
 }
 
 function showAbout() {
@@ -346,7 +343,8 @@ function showAbout() {
   if (about.size)
     parts.push(fact("Size", [
       `${about.size.num_hidden_layers} layers of ${about.size.hidden_size}`,
-      `${number(about.size.num_parameters)} parameters`,
+      ...(about.size.num_parameters ?
+        [`${number(about.size.num_parameters)} parameters`] : []),
       `${number(about.size.vocab_size)} word pieces`]));
   const counts = about.examples || {};
   const data = [["num_train", "for training"], ["num_dev", "for evaluation"]]
@@ -354,7 +352,8 @@ function showAbout() {
     .map(([name, text]) => `${number(counts[name])} ${text}`);
   if (data.length) parts.push(fact("Examples", data));
   const scores = scoresOf(about);
-  if (scores.length) parts.push(fact("Scores", scores));
+  const on = counts.num_dev ? ` on ${number(counts.num_dev)} examples` : "";
+  if (scores.length) parts.push(fact(`Scores${on}`, scores));
   if (settings().max_seq_length)
     parts.push(fact("Length", [`${settings().max_seq_length} word pieces`]));
   parts.push(fact("Version", [about.version]));

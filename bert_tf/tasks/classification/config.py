@@ -1,27 +1,23 @@
 """Settings of classification, without TensorFlow."""
 
 import dataclasses
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 from bert_tf import settings
 from bert_tf.checkpoint import run_info
-from bert_tf.files import recognize
 from bert_tf.tasks import config
 
 # The official tasks, and the formats of a user's own files.
 TASK_NAMES = tuple(
   "CoLA SST-2 MRPC STS-B QQP MNLI MNLI-mm QNLI RTE WNLI AX XNLI".split()
 )
-SINGLE_TEXTS = ("CoLA", "SST-2")  # The others are of pairs.
 FILE_FORMATS = ("tsv", "csv", "jsonl", "parquet")
-
-Settings = TypeVar("Settings", bound="ClassificationSettings")
 
 # Separates the labels in a multilabel cell.
 LABEL_SEPARATOR = "|"
 
-# Cut the end, as the original does; keep both ends; read the whole text.
-LONG_TEXT_MODES = ("truncate", "head_tail", "windows")
+# Cut the end, as the original does, or read the whole text.
+LONG_TEXT_MODES = ("truncate", "windows")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,23 +27,12 @@ class ClassificationSettings(config.TaskSettings):
   long_text: str | None = settings.data(
     None,
     "How to read single texts with more than max_seq_length word pieces. "
-    "truncate cuts the end. head_tail keeps a quarter from the start and the "
-    "rest from the end. windows reads the whole text in windows that overlap "
-    "by half, and decides by the mean of their logits.",
+    "truncate cuts the end. windows reads the whole text in windows that "
+    "overlap by half, and decides by the mean of their logits.",
     choices=LONG_TEXT_MODES,
     fallback="truncate",
   )
   is_pair: bool | None = None  # Whether the inputs are pairs of texts.
-
-  def resolved(
-    self: Settings, folder: str, positions: int, labels: Any = None
-  ) -> Settings:
-    """Makes is_pair that of the official task that the labels belong to."""
-    made = super().resolved(folder, positions)
-    if self.is_pair is None and labels:
-      is_pair = labels.task_name in {*TASK_NAMES} - {*SINGLE_TEXTS}
-      made = dataclasses.replace(made, is_pair=is_pair)
-    return made
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,8 +43,7 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
 
   data_dir: str | None = settings.data(
     None,
-    "The folder with the task's files, such as train.tsv, or with Hugging "
-    "Face's Parquet files of GLUE.",
+    "The folder with the task's files, such as train.tsv.",
     original=True,
     reads="folder",
     alternatives=("data_file",),
@@ -110,13 +94,7 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
     main=True,
   )
   label_column: str = settings.data(
-    "label",
-    "The column of your own files that holds the label.",
-    main=True,
-  )
-  skip_bad_rows: bool = settings.data(
-    False,
-    "Whether to skip and count faulty rows of the train and dev files.",
+    "label", "The column of your own files that holds the label.", main=True
   )
   ensemble_with: tuple[str, ...] = settings.evaluation(
     (),
@@ -130,9 +108,7 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
     if (self.data_dir is None) == (self.data_file is None):
       raise ValueError("Give either `data_dir` or `data_file`.")
     if self.data_file:
-      if self.file_format not in FILE_FORMATS:
-        if form := recognize.form_of(self.data_file, is_binary=True):
-          raise ValueError(f"{self.data_file} (`data_file`) is {form}.")
+      if self.file_format is None:
         raise ValueError(
           f"{self.data_file} (`data_file`) does not end in one of "
           f"{', '.join(FILE_FORMATS)}. Set `task_name` to its format."
@@ -156,7 +132,7 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
     columns = ("text_a_column", "text_b_column", "label_column")
     own_data = ("problem_type", *columns)
     if self.processor:
-      files = ("data_file", "xnli_language", "skip_bad_rows")
+      files = ("data_file", "xnli_language")
       return dict.fromkeys((*own_data, *files), "`processor`")
     task_name = self.file_format or str(self.task_name)
     names = () if self.file_format else own_data

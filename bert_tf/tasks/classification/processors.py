@@ -1,15 +1,11 @@
 """Examples from a class with the interface of the original's DataProcessor."""
 
-import contextlib
 import dataclasses
 import importlib
 import os
 import sys
-import traceback
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import bert_tf
 from bert_tf.files import tables
 from bert_tf.tasks.rows import Row
 
@@ -76,96 +72,57 @@ class DataProcessor:
     return [row for _, row in cells]
 
 
-def load(processor: str) -> DataProcessor:
+def load_processor(processor: str) -> DataProcessor:
   """Returns a new processor of a class that is given as MODULE:CLASS.
 
   MODULE is a module that Python finds or a file in the current folder. CLASS
-  needs no arguments.
+  needs no arguments. Raises ValueError if there is no such class.
   """
   name, _, class_name = processor.partition(":")
-  if not (name and class_name):
+  sys.path.insert(0, os.getcwd())
+  try:
+    return getattr(importlib.import_module(name), class_name)()
+  except (ImportError, AttributeError, ValueError) as error:
     raise ValueError(
       f"processor {processor!r} is not of the form MODULE:CLASS, such as "
-      "my_module:MyProcessor."
-    )
-  sys.path.insert(0, os.getcwd())
-  with _explained(f"processor {processor!r}"):
-    return getattr(importlib.import_module(name), class_name)()
+      f"my_module:MyProcessor: {error}."
+    ) from error
 
 
-@contextlib.contextmanager
-def _explained(where: str) -> Iterator[None]:
-  """Turns an error in the user's code into one line that names the place."""
-  try:
-    yield
-  except (ValueError, OSError):
-    raise
-  except Exception as error:
-    frames = traceback.extract_tb(error.__traceback__)
-    package = os.path.dirname(bert_tf.__file__)
-    installed = (sys.prefix, sys.base_prefix, "<", package)
-    own = [f for f in frames if not f.filename.startswith(installed)]
-    reason = f"{type(error).__name__}: {error}".rstrip(".")
-    if own and not isinstance(error, SyntaxError):  # Its text names the place.
-      reason += f" ({os.path.basename(own[-1].filename)}:{own[-1].lineno})"
-    if getattr(error, "name", "") == "tokenization":  # That of 2018.
-      reason += "; write `from bert_tf import tokenization`"
-    raise ValueError(f"{where}: {reason}.") from error
-
-
-def _call(processor: DataProcessor, name: str, *arguments: str) -> list[Any]:
-  # The list that a method of the processor returns or generates.
-  with _explained(f"{type(processor).__qualname__}.{name}()"):
-    return list(getattr(processor, name)(*arguments))
-
-
-def labels(processor: DataProcessor) -> tuple[str, ...]:
+def get_labels(processor: DataProcessor) -> tuple[str, ...]:
   """Returns a processor's two or more labels; whole numbers become text."""
-  values = _call(processor, "get_labels")
-  names = tuple(map(str, values))
-  if not all(isinstance(label, str | int) for label in values) or len(
-    set(names)
-  ) < max(2, len(names)):
+  names = tuple(map(str, processor.get_labels()))
+  if len(set(names)) < max(2, len(names)):
     raise ValueError(
-      f"{type(processor).__qualname__}.get_labels() returns {values!r} instead "
-      "of a list of two or more different strings."
+      f"{type(processor).__qualname__}.get_labels() returns {names!r} instead "
+      "of two or more different labels."
     )
   return names
 
 
-def read_rows(
+def read_examples(
   processor: DataProcessor, split: str, data_dir: str, labels: Sequence[str]
 ) -> list[Row]:
   """Returns the processor's examples of a split as rows.
 
-  Rows of "test" have no label that is unknown. Raises ValueError that names an
-  object that is no example.
+  Rows of "test" have no label, since those of 2018's processors mean nothing.
+  Raises ValueError for a label that is unknown, or if there are no examples.
   """
   method = f"get_{split}_examples"
   where = f"{type(processor).__qualname__}.{method}()"
   rows: list[Row] = []
-  for value in _call(processor, method, data_dir):
-    try:
-      # As in the original, an empty second text means a single text.
-      guid, texts = str(value.guid), (value.text_a, value.text_b or None)
-      label = value.label
-    except AttributeError:
-      raise ValueError(
-        f"{where} returns {value!r} instead of a bert_tf.InputExample."
-      ) from None
-    if not all(isinstance(text, str) for text in (texts[0], texts[1] or "")):
-      raise ValueError(f"{where}: the texts of {guid} are not strings.")
-    label = str(label) if isinstance(label, int) else label
-    if label not in labels:
-      if split != "test":
+  for example in getattr(processor, method)(data_dir):
+    row = {"id": str(example.guid), "text": example.text_a}
+    if example.text_b:  # As in the original, "" means a single text.
+      row["text_b"] = example.text_b
+    if split != "test":
+      row["label"] = str(example.label)
+      if row["label"] not in labels:
         raise ValueError(
-          f"{where}: the label {label!r} of {guid} is not in get_labels(): "
-          f"{', '.join(labels)}."
+          f"{where}: the label {example.label!r} of {example.guid} is not in "
+          f"get_labels(): {', '.join(labels)}."
         )
-      label = None
-    text, text_b = texts
-    row = {"id": guid, "text": text, "text_b": text_b, "label": label}
-    rows.append({name: x for name, x in row.items() if x is not None})
+    rows.append(row)
   if not rows:
     raise ValueError(f"{where} returns no examples.")
   return rows

@@ -9,31 +9,31 @@ from typing import Any
 
 import numpy as np
 from absl import logging
+from sklearn.metrics import classification_report
 
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
-from bert_tf.files import atomic, json_files, paths, tables, text_lines
+from bert_tf.checkpoint.run_info import LabelSpec
+from bert_tf.files import atomic, json_files, paths, text_lines
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
-from bert_tf.tasks.classification import config as config_lib
-from bert_tf.tasks.classification import (
-  glue,
-  layouts,
-  metrics,
-  processors,
-  windows,
+from bert_tf.tasks.classification import glue, layouts, metrics, processors
+from bert_tf.tasks.classification.config import (
+  ClassificationConfig,
+  ClassificationSettings,
 )
-from bert_tf.tasks.rows import Answer, Results, Row, labels_in
+from bert_tf.tasks.classification.layouts import FileLayout
+from bert_tf.tasks.rows import Answer, Results, Row
+from bert_tf.tasks.setup import Setup
 from bert_tf.training import results
 
 Rows = Sequence[Row]
 
 
 def file_layout(
-  config: config_lib.ClassificationConfig,
-  saved: run_info.LabelSpec | None = None,
-) -> layouts.FileLayout:
+  config: ClassificationConfig, saved: LabelSpec | None = None
+) -> FileLayout:
   """Returns the layout of the files that a config describes.
 
   Files of the user's own have the problem type of the labels that are saved in
@@ -41,14 +41,11 @@ def file_layout(
   only labels.
   """
   if config.processor:
-    labels = processors.labels(processors.load(config.processor))
+    labels = processors.get_labels(processors.load_processor(config.processor))
     name = config.task_name or config.processor.rpartition(":")[2]
-    return layouts.FileLayout(name, labels, (), {})
-  data_dir = config.data_dir or ""
+    return FileLayout(name, labels, (), {})
   if config.file_format is None:
-    assert config.task_name is not None
-    layout = glue.get_task(config.task_name, config.xnli_language)
-    return glue.find_files(layout, data_dir)
+    return glue.get_task(str(config.task_name), config.xnli_language)
   default = saved.problem_type if saved else run_info.CLASSIFICATION
   layout = layouts.own_files(
     config.file_format,
@@ -61,16 +58,14 @@ def file_layout(
     layout = dataclasses.replace(layout, name=saved.task_name)
   if config.data_file:
     rows = dataclasses.replace(
-      layout.splits["train"], files=(config.data_file,), prefix="row"
+      layout.splits["train"], file=config.data_file, prefix="row"
     )
     return dataclasses.replace(layout, splits={"train": rows})
-  if config.file_format == "parquet":
-    return layouts.with_parquet_files(layout, data_dir)
   return layout
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
+class ClassificationTask(base.Task[ClassificationSettings]):
   """Classification of texts or pairs.
 
   The rows come from the files of a layout, from a processor, or from a single
@@ -90,51 +85,33 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
   fields = ("text", "text_b")
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
   loss_mask = "is_real_example"
-  reuses_records = True
 
-  layout: layouts.FileLayout | None = None
+  layout: FileLayout | None = None
   parts: dict[str, Rows] = dataclasses.field(
     default_factory=dict, compare=False, repr=False
   )
 
   @classmethod
-  def create(cls, setup: base.Setup[Any]) -> "ClassificationTask":
+  def create(cls, setup: Setup[Any]) -> "ClassificationTask":
     """Returns the task of a run, with labels if they are known before."""
     layout = file_layout(setup.config, setup.folder.labels)
-    saved = setup.saved_labels(layout.labels)
-    if saved and saved.problem_type != layout.problem_type:
-      saved = None
-    labels = saved
+    labels = setup.saved_labels(layout.labels)
+    if labels and labels.problem_type != layout.problem_type:
+      labels = None
+    if layout.labels is not None:
+      are_text = labels is None or labels.are_text
+      labels = LabelSpec("", layout.problem_type, layout.labels, are_text)
     if labels:
       labels = dataclasses.replace(labels, task_name=layout.name)
-    if layout.labels is not None:
-      labels = run_info.LabelSpec(
-        layout.name,
-        layout.problem_type,
-        layout.labels,
-        saved is None or saved.are_text,
-      )
-    task = cls.build(setup, labels=labels, layout=layout)
-    return task._with_is_pair(layout.is_pair)
-
-  def _with_is_pair(self, is_pair: bool) -> "ClassificationTask":
-    """Returns the task whose rows are pairs, or single texts."""
-    long_text = self.settings.long_text
-    if is_pair and long_text not in (None, "truncate"):
-      raise ValueError(
-        f"long_text {long_text!r} is for single texts, but "
-        f"{self._layout.name} has pairs. Set `long_text=truncate`."
-      )
-    changed = dataclasses.replace(self.settings, is_pair=is_pair)
-    return dataclasses.replace(self, settings=changed)
+    return cls.build(setup, labels=labels, layout=layout)
 
   @property
-  def _layout(self) -> layouts.FileLayout:
+  def _layout(self) -> FileLayout:
     assert self.layout is not None
     return self.layout
 
   @property
-  def _spec(self) -> run_info.LabelSpec:
+  def _spec(self) -> LabelSpec:
     assert self.labels is not None
     return self.labels
 
@@ -154,18 +131,21 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
   @property
   def files(self) -> Mapping[str, base.SplitFile]:
     """The file of each split."""
-    config, data_dir = self.config, self.config.data_dir or ""
+    config, names = self.config, ("train", "dev", "test")
     if config.data_file:
       file = base.SplitFile(config.data_file, "data_file")
       no_dev = base.SplitFile(None, "eval_fraction")
       dev = file if config.eval_fraction else no_dev
-      no_test = base.SplitFile(None, "data_dir")
-      return {"train": file, "dev": dev, "test": no_test}
-    folder = base.SplitFile(data_dir, "data_dir")
-    missing = folder if config.processor else base.SplitFile(None, "task_name")
-    found = dict.fromkeys(("train", "dev", "test"), missing)
+      return {
+        "train": file,
+        "dev": dev,
+        "test": base.SplitFile(None, "data_dir"),
+      }
+    if config.processor:
+      return dict.fromkeys(names, base.SplitFile(config.data_dir, "data_dir"))
+    found = dict.fromkeys(names, base.SplitFile(None, "task_name"))
     for name, split in self._layout.splits.items():
-      path = os.path.join(data_dir, split.files[0])
+      path = os.path.join(config.data_dir, split.file)
       found[name] = base.SplitFile(path, "data_dir")
     return found
 
@@ -174,22 +154,15 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     config = self.config
     if config.data_file:
       if not self.parts:
-        self.parts.update(_read_parts(config, self._layout, self.labels))
+        self.parts.update(split_data_file(config, self._layout, self.labels))
       return self.parts[split]
     if config.processor:
-      processor = processors.load(config.processor)
-      rows = processors.read_rows(
+      processor = processors.load_processor(config.processor)
+      return processors.read_examples(
         processor, split, config.data_dir or "", self._spec.labels
       )
-      if split == "test":  # As in 2018, its labels of "test" mean nothing.
-        rows = [{**row, "label": None} for row in rows]
-      return rows
     return layouts.read_rows(
-      config.data_dir or "",
-      self._layout,
-      self.labels,
-      split,
-      config.skip_bad_rows,
+      config.data_dir or "", self._layout, self.labels, split
     )
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
@@ -201,25 +174,25 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
   def infer(self, rows: Rows, source: str) -> "ClassificationTask":
     """Returns the task with its labels, and whether its rows are pairs."""
     task = super().infer(rows, source)
+    long_text = self.settings.long_text
     is_pair = bool(self.settings.is_pair) or any("text_b" in r for r in rows)
-    return task._with_is_pair(is_pair)
+    if is_pair and long_text not in (None, "truncate"):
+      raise ValueError(
+        f"long_text {long_text!r} is for single texts, but {source} has pairs. "
+        "Set `long_text=truncate`."
+      )
+    changed = dataclasses.replace(self.settings, is_pair=is_pair)
+    return dataclasses.replace(task, settings=changed)
 
-  def infer_labels(self, rows: Rows, source: str) -> run_info.LabelSpec:
+  def infer_labels(self, rows: Rows, source: str) -> LabelSpec:
     """Returns the labels of the training rows, sorted."""
-    labels, kind = layouts.infer_labels(rows), self._layout.problem_type
-    counts = {len(r["label"]) for r in rows if isinstance(r["label"], list)}
-    if counts == {2} and layouts.FLAGS.issuperset(labels):
+    labels, problem_type = layouts.infer_labels(rows), self._layout.problem_type
+    if len(labels) < (2 if problem_type == run_info.CLASSIFICATION else 1):
       raise ValueError(
-        f"Every label in {source} is multi-hot. Give the names of the labels "
-        "that apply, not a 0 or 1 for each label."
+        f"{source} has too few different labels ({', '.join(labels)}). Is "
+        "`label_column` right?"
       )
-    needed = 2 if kind == run_info.CLASSIFICATION else 1
-    if len(labels) < needed:
-      raise ValueError(
-        f"{source} has {len(labels)} labels ({', '.join(labels)}), but at "
-        f"least {needed} are needed. Is `label_column` right?"
-      )
-    return run_info.LabelSpec(self._layout.name, kind, labels)
+    return LabelSpec(self._layout.name, problem_type, labels)
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields one sequence of a row; several if `long_text` reads windows."""
@@ -230,7 +203,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
       if "text_b" in row:
         ids_b = tokenize(row["text_b"])
       else:
-        parts = windows.cut_windows(ids_a, room, self.settings.long_text)
+        parts = cut_windows(ids_a, room, self.settings.long_text)
       yield base.Inputs(
         [self.pack(part, ids_b) for part in parts],
         is_cut=self.is_cut(ids_a, ids_b),
@@ -259,39 +232,68 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     """Returns the label for the mean logits of the windows."""
     logits = np.stack([output["logits"] for output in outputs])  # [windows, C]
     mean = logits.sum(axis=0) / np.float32(len(logits))
-    kind = self._spec.problem_type
-    return metrics.to_json(self._spec, base.probabilities(mean, kind))
+    probabilities = base.probabilities(mean, self._spec.problem_type)
+    return metrics.to_answer(self._spec, probabilities)
 
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns the official metrics and, with windows, means over rows."""
-    means = {}
+    pair = self._compare(rows, answers)
+    scores = {
+      name: float(metrics.METRICS[name](*pair)) for name in self._layout.metrics
+    }
     if self.counts_windows:
-      means = metrics.means_over_rows(self._spec, rows, answers)
-    names = self._layout.metrics
-    return means | metrics.scores(names, self._spec, rows, answers)
+      scores |= self._row_means(rows, answers)
+    return scores
 
-  def near_chance(self, rows: Rows, accuracy: float) -> float | None:
-    """Returns the most frequent label's fraction, if it explains accuracy.
+  def _compare(
+    self, rows: Rows, answers: Sequence[Answer]
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the true and the predicted labels, as `metrics.decide`."""
+    labels = metrics.label_ids([row["label"] for row in rows], self._spec)
+    probabilities = metrics.to_probabilities(answers)
+    predicted = metrics.decide(probabilities, self._spec.problem_type)
+    return labels.reshape(predicted.shape), predicted
 
-    It explains accuracies up to two standard errors above it. Warns if that is
-    all of them.
-    """
-    if self._spec.problem_type != run_info.CLASSIFICATION:
-      return None
-    counts = collections.Counter(row["label"] for row in rows)
-    num = counts.total()
-    chance = max(counts.values()) / num
-    noise = 2 * np.sqrt(chance * (1 - chance) / num)
-    if chance + noise > 1:
-      logging.warning(f"{num} examples are too few to tell this from chance.")
-      return None
-    return chance if accuracy <= chance + noise else None
+  def _row_means(self, rows: Rows, answers: Sequence[Answer]) -> Results:
+    """Returns the means over rows; records would count a text several times."""
+    problem_type = self._spec.problem_type
+    values = metrics.to_probabilities(answers)
+    if problem_type != run_info.REGRESSION:
+      # Logits with these probabilities, which may have been rounded to 0 or 1.
+      values = np.clip(values, np.finfo(np.float32).tiny, 1 - 2.0**-24)
+      is_multilabel = problem_type == run_info.MULTILABEL
+      values = np.log(values) - is_multilabel * np.log1p(-values)
+    labels = metrics.label_ids([row["label"] for row in rows], self._spec)
+    means = {
+      "example_loss": losses.per_example_loss(values, labels, problem_type),
+      "accuracy": losses.per_example_hits(values, labels, problem_type),
+    }
+    return {
+      name: float(np.sum(each) / len(rows))
+      for name, each in means.items()
+      if each is not None
+    }
 
   def write_evaluation(
     self, output_dir: str, rows: Rows, answers: Sequence[Answer]
   ) -> None:
-    """Writes eval_predictions.jsonl and logs the scores of each label."""
-    objects = metrics.describe_predictions(self._spec, rows, answers)
+    """Writes eval_predictions.jsonl and logs the scores of each label.
+
+    Warns if the accuracy is at most two standard errors above that of the most
+    frequent label.
+    """
+    objects = self._describe(rows, answers)
+    if self._spec.problem_type == run_info.CLASSIFICATION:
+      counts = collections.Counter(row["label"] for row in rows)
+      chance = max(counts.values()) / len(rows)
+      limit = chance + 2 * np.sqrt(chance * (1 - chance) / len(rows))
+      labels, predicted = self._compare(rows, answers)
+      accuracy = np.mean(labels == predicted)
+      if accuracy <= limit <= 1:
+        logging.warning(
+          f"eval_accuracy {accuracy:.3g} is close to chance: the most frequent "
+          f"label alone would give {chance:.3g}."
+        )
     path = os.path.join(output_dir, "eval_predictions.jsonl")
     results.write_lines(path, map(json_files.encode, objects))
 
@@ -299,13 +301,7 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
     self, output_dir: str, rows: Rows, answers: Iterable[Answer]
   ) -> Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
-    found = list(answers)
-    if self.config.ensemble_with:
-      found = self._ensemble(found)
-    metrics.write_predictions(output_dir, self._layout, self._spec, rows, found)
-    return {}
-
-  def _ensemble(self, answers: Sequence[Answer]) -> list[Answer]:
+    answers = list(answers)
     members = [metrics.to_probabilities(answers)]
     for folder in self.config.ensemble_with:
       path = os.path.join(folder, "test_results.tsv")
@@ -318,54 +314,90 @@ class ClassificationTask(base.Task[config_lib.ClassificationSettings]):
           f"probabilities and belongs to {others}, but this run has "
           f"{len(answers)} rows and {self.labels}."
         )
-    means = np.mean(members, axis=0)
-    return [metrics.to_json(self._spec, row) for row in means]
+    if len(members) > 1:
+      means = np.mean(members, axis=0)
+      answers = [metrics.to_answer(self._spec, row) for row in means]
+    results.write_probabilities(output_dir, self._describe(rows, answers))
+    if self._layout.submission:
+      cells = [answer["label"] for answer in answers]
+      # GLUE requires numbers within the limits.
+      if limits := self._layout.number_range:
+        cells = [f"{np.clip(cell, *limits):.3f}" for cell in cells]
+      lines = [f"{index}\t{cell}" for index, cell in enumerate(cells)]
+      path = os.path.join(output_dir, self._layout.submission)
+      results.write_lines(path, ["index\tprediction", *lines])
+    return {}
+
+  def _describe(
+    self, rows: Rows, answers: Sequence[Answer]
+  ) -> list[dict[str, Any]]:
+    """Returns the lines of predictions.jsonl; logs the scores by label."""
+    objects = []
+    for row, answer in zip(rows, answers):
+      value = {name: row.get(name) for name in ("id", "text", "text_b")}
+      value |= {"true_label": row.get("label"), **answer}
+      objects.append({n: v for n, v in value.items() if v not in (None, {})})
+    names = self._spec.labels
+    if 2 <= len(names) <= 100 and all("true_label" in x for x in objects):
+      report = classification_report(
+        *self._compare(rows, answers),
+        labels=np.arange(len(names)),
+        target_names=names,
+        digits=3,
+        zero_division=0,
+      )
+      report = report.replace("  support", " examples").rstrip()
+      logging.info(f"The scores of each label:\n{report}")
+    return objects
 
 
-def _read_parts(
-  config: config_lib.ClassificationConfig,
-  layout: layouts.FileLayout,
-  labels: run_info.LabelSpec | None,
+def split_data_file(
+  config: ClassificationConfig, layout: FileLayout, labels: LabelSpec | None
 ) -> dict[str, Rows]:
   """Returns the rows of train and dev in data_file."""
   path, fraction = str(config.data_file), config.eval_fraction
   seed, output_dir = config.train.seed, config.train.output_dir
-  rows = layouts.read_rows("", layout, labels, "train", config.skip_bad_rows)
+  rows = layouts.read_rows("", layout, labels, "train")
   split_file = os.path.join(output_dir, "data_split.json")
-  split, bad = {}, set(rows.dropped)
-  num_rows = len(rows) + len(bad)
-  numbers = [i for i in range(num_rows) if i not in bad]
   has_run = paths.exists(os.path.join(output_dir, run_info.RUN_FILE))
   if has_split := has_run and paths.exists(split_file):
     split = json_files.read_object(split_file)
-    if split["num_rows"] != num_rows:
+    if split["num_rows"] != len(rows):
       raise ValueError(
-        f"{path} has {num_rows} rows, but {split_file} splits "
+        f"{path} has {len(rows)} rows, but {split_file} splits "
         f"{split['num_rows']}. Choose another `output_dir` for other data."
       )
   else:
-    drawn = layouts.hold_out(rows, fraction, seed) if fraction else []
     split = {
       "data_file": path,
-      "num_rows": num_rows,
-      "bad_rows": sorted(bad),
+      "num_rows": len(rows),
       "eval_fraction": fraction,
       "seed": seed,
-      "dev": [numbers[i] for i in drawn],
+      "dev": layouts.hold_out(rows, fraction, seed) if fraction else [],
     }
   if fraction and not split["dev"]:
-    names = [*labels_in([row["label"] for row in rows])]
-    fault = "too few different ones to hold any out;"
-    if names and len(set(names)) == len(names):
-      fault = "and each label occurs once. Is `label_column` right? If so,"
     raise ValueError(
-      f"{path} has {len(rows)} rows, {fault} set `eval_fraction=0` and train "
-      "without `do_eval`."
+      f"{path} has {len(rows)} rows, but no label has two different ones, so "
+      "none can be held out. Is `label_column` right? If so, set "
+      "`eval_fraction=0` and train without `do_eval`."
     )
   if not has_split and distribution.is_chief():
     atomic.write_lines(split_file, [json.dumps(split)])
-  rest = dict(zip(numbers, rows))
-  dev = [rest.pop(i) for i in sorted(split["dev"]) if i in rest]
-  train = tables.Examples(rest.values())
-  train.dropped = rows.dropped
-  return {"train": train, "dev": dev}
+  train = dict(enumerate(rows))
+  dev = [train.pop(index) for index in sorted(split["dev"])]
+  return {"train": [*train.values()], "dev": dev}
+
+
+def cut_windows(
+  ids: Sequence[int], room: int, long_text: str | None
+) -> list[Sequence[int]]:
+  """Cuts the word pieces of a text into windows of at most `room` pieces.
+
+  "windows" start room / 2 pieces apart; the last one ends with the text.
+  Otherwise, the only window has the first pieces.
+  """
+  if long_text == "windows" and len(ids) > room:
+    last = len(ids) - room
+    starts = [*range(0, last, max(1, room // 2)), last]
+    return [ids[start : start + room] for start in starts]
+  return [ids[:room]]

@@ -38,16 +38,14 @@ class NerConfig(NerSettings, config.LabelledConfig):
     "CoNLL-2003 it is eng.train.",
   )
   dev_file: str = settings.data(
-    "dev.txt",
-    "The file to evaluate on; in CoNLL-2003 it is eng.testa.",
+    "dev.txt", "The file to evaluate on; in CoNLL-2003 it is eng.testa."
   )
   test_file: str = settings.data(
     "test.txt",
     "The file to predict, with or without tags; in CoNLL-2003 it is eng.testb.",
   )
   word_column: int = settings.data(
-    0,
-    "The column of the words, counted from 0, or from -1 at the end.",
+    0, "The column of the words, counted from 0, or from -1 at the end."
   )
   tag_column: int = settings.data(
     -1,

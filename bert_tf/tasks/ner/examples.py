@@ -9,10 +9,10 @@ entity has the tag B-TYPE, its other words I-TYPE, and words outside of entities
 O.
 """
 
-import re
+import itertools
 from collections.abc import Sequence
 
-from bert_tf.files import recognize, text_lines
+from bert_tf.files import text_lines
 from bert_tf.tasks.rows import Row
 
 DOCUMENT_START = "-DOCSTART-"
@@ -20,10 +20,7 @@ OUTSIDE = "O"
 
 
 def read_sentences(
-  path: str,
-  word_column: int = 0,
-  tag_column: int = -1,
-  any_tags: bool = False,
+  path: str, word_column: int = 0, tag_column: int = -1, any_tags: bool = False
 ) -> list[Row]:
   """Reads a file, which may be compressed (.gz); converts its tags to IOB2.
 
@@ -36,24 +33,16 @@ def read_sentences(
   the file has no tags. Raises ValueError with file and line for other columns
   or, unless any_tags, an invalid tag.
   """
-  lines = [*text_lines.read_lines(path), ""]
-  form = recognize.form("\n".join(lines[:50]).encode())
-  fault = (
-    f"{path} holds {form}. Each line must hold a word, a tab or a space, and "
-    "the word's tag, with a blank line after each sentence "
-    "(docs/named_entity_recognition.md)."
-  )
-  if form and not form.startswith("columns"):
-    raise ValueError(fault)
   sentences = []
   words: list[str] = []
   tags: list[str] = []
   document, num_columns = 0, None
+  lines = itertools.chain(text_lines.read_lines(path), [""])
   for number, line in enumerate(lines, start=1):
     # Other white space of Unicode is part of a word.
     line = line.strip(" \r")
-    all_cells = line.split("\t" if "\t" in line else " ")
-    all_cells = [cell.strip(" ") for cell in all_cells]
+    separator = "\t" if "\t" in line else " "
+    all_cells = [cell.strip(" ") for cell in line.split(separator)]
     # Several separators may align columns or surround an empty cell.
     cells = [cell for cell in all_cells if cell]
     if cells and len(all_cells) == num_columns:
@@ -61,11 +50,8 @@ def read_sentences(
     is_start = cells[:1] and cells[0].split(" ")[0] == DOCUMENT_START
     if not cells or is_start:
       if words:
-        row: Row = {
-          "words": words,
-          "line": number - len(words),
-          "document": document,
-        }
+        first = number - len(words)
+        row: Row = {"words": words, "line": first, "document": document}
         if tags:
           row["label"] = to_iob2(tags)
         if all(len(word.split()) == 1 for word in words):
@@ -99,9 +85,6 @@ def read_sentences(
     tags.append(tag)
   if not sentences:
     raise ValueError(f"{path} holds no words.")
-  ends = {re.split("[,;|]", row["words"][0])[-1] for row in sentences}
-  if form and num_columns == 1 and all(map(is_tag, ends)):
-    raise ValueError(fault)
   return sentences
 
 

@@ -1,12 +1,12 @@
 """Scores and prediction files of named entity recognition."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.files import packages
 from bert_tf.tasks.ner import examples
 from bert_tf.tasks.rows import Row
-from bert_tf.training import results as results_lib
+from bert_tf.training import results
 
 # The prefixes of other schemes, BIOES, BILOU and BMES, as seqeval reads them.
 _PREFIXES = dict(zip("BIMELSU", "BIIEESS"))
@@ -16,7 +16,7 @@ SCORES = ("f1", "precision", "recall")
 
 
 def result_names(labels: Sequence[str]) -> list[str]:
-  """Returns the names of `scores`: of all entities first, then by type.
+  """Returns the names of `compute_scores`: of all entities first, then by type.
 
   The labels B and I, without a type, have no scores of their own.
   """
@@ -40,7 +40,7 @@ def import_seqeval() -> Any:
   return sequence_labeling
 
 
-def scores(
+def compute_scores(
   sentences: Sequence[Row],
   predicted: Sequence[Sequence[str]],
   labels: Sequence[str],
@@ -55,19 +55,19 @@ def scores(
   seqeval = import_seqeval()
   gold = [[*map(_entity_tag, row["label"])] for row in sentences]
   predicted = [[*map(_entity_tag, tags)] for tags in predicted]
-  results = dict.fromkeys(result_names(labels), 0.0)
+  found = dict.fromkeys(result_names(labels), 0.0)
   if {tag for row in (*gold, *predicted) for tag in row} <= {examples.OUTSIDE}:
-    return results
+    return found
   report = seqeval.classification_report(
     gold, predicted, output_dict=True, zero_division=0
   )
   for type_, row in report.items():
     prefix = "" if type_ == "micro avg" else f"{type_}_"
     for name in SCORES:
-      if prefix + name in results:
+      if prefix + name in found:
         key = "f1-score" if name == "f1" else name
-        results[prefix + name] = float(row[key])
-  return results
+        found[prefix + name] = float(row[key])
+  return found
 
 
 def write_predictions(
@@ -79,22 +79,18 @@ def write_predictions(
   sentence, and -DOCSTART- lines keep their places. Spaces separate columns, or
   tabs if a word contains a space.
   """
-
-  def lines() -> Iterator[str]:
-    document = 0
-    has_blanks = any(" " in word for row in sentences for word in row["words"])
-    separator = "\t" if has_blanks else " "
-    for sentence, tags in zip(sentences, predicted):
-      columns: tuple[Sequence[str], ...] = (sentence["words"], tags)
-      if "label" in sentence:
-        columns = (sentence["words"], sentence["label"], tags)
-      outside = [examples.OUTSIDE] * (len(columns) - 1)
-      number = sentence.get("document", 0)
-      for _ in range(document, number):
-        yield separator.join([examples.DOCUMENT_START, *outside]) + "\n"
-      document = number
-      for cells in zip(*columns):
-        yield separator.join(cells)
-      yield ""
-
-  results_lib.write_lines(path, lines())
+  has_blanks = any(" " in word for row in sentences for word in row["words"])
+  separator = "\t" if has_blanks else " "
+  lines: list[str] = []
+  document = 0
+  for row, tags in zip(sentences, predicted):
+    columns = [row["words"], tags]
+    if "label" in row:
+      columns.insert(1, row["label"])
+    outside = [examples.OUTSIDE] * (len(columns) - 1)
+    start = separator.join([examples.DOCUMENT_START, *outside])
+    number = row.get("document", 0)
+    lines += [start, ""] * (number - document)
+    document = number
+    lines += [*map(separator.join, zip(*columns)), ""]
+  results.write_lines(path, lines)

@@ -1,21 +1,22 @@
 """Named entity recognition: a tag for every word (Devlin et al. 2019, 5.3)."""
 
-import collections
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from absl import logging
 
+from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
+from bert_tf.checkpoint.run_info import LabelSpec
 from bert_tf.files import paths
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
-from bert_tf.tasks.ner import config as config_lib
-from bert_tf.tasks.ner import examples, metrics, windows, words
+from bert_tf.tasks.ner import examples, metrics, words
+from bert_tf.tasks.ner.config import NerSettings
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.training import results
 
@@ -23,7 +24,7 @@ Rows = Sequence[Row]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NerTask(base.Task[config_lib.NerSettings]):
+class NerTask(base.Task[NerSettings]):
   """Labels the words of sentences.
 
   An answer has `words`, each with `word`, `label`, `probability`, `start` and
@@ -48,7 +49,6 @@ class NerTask(base.Task[config_lib.NerSettings]):
   )
   loss_name = "token_loss"
   loss_mask = "label_mask"
-  reuses_records = True
 
   splits_punctuation: bool = False
 
@@ -63,9 +63,13 @@ class NerTask(base.Task[config_lib.NerSettings]):
     return (*metrics.result_names(self._labels), *super().metrics)
 
   @property
-  def _labels(self) -> tuple[str, ...]:
+  def _spec(self) -> LabelSpec:
     assert self.labels is not None
-    return self.labels.labels
+    return self.labels
+
+  @property
+  def _labels(self) -> tuple[str, ...]:
+    return self._spec.labels
 
   def variants(self) -> Mapping[str, "NerTask"]:
     """Returns `plain_text`, for texts with punctuation beside words."""
@@ -89,22 +93,15 @@ class NerTask(base.Task[config_lib.NerSettings]):
       return rows
     if split != "train":
       metrics.import_seqeval()  # Fails here, not after hours of training.
-    if self.labels is None:
-      return rows
-    fault = ""
-    for row in rows:
+    for row in rows if self.labels else ():
       labels = examples.to_labels(row["label"], self._labels)
-      if None in labels and not fault:
+      if None in labels:
         index = labels.index(None)
-        unknown = self.labels.unknown_label(row["label"][index])
-        fault = f"{path}:{row['line'] + index}: {unknown} (`tag_column`)"
+        unknown = self._spec.unknown_label(row["label"][index])
+        raise ValueError(
+          f"{path}:{row['line'] + index}: {unknown} (`tag_column`)."
+        )
       row["label"] = labels
-    if fault and split != "test":
-      raise ValueError(f"{fault}.")
-    if fault:
-      logging.warning(f"{fault}, so the predictions are not scored.")
-      for row in rows:
-        del row["label"]
     return rows
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
@@ -117,24 +114,23 @@ class NerTask(base.Task[config_lib.NerSettings]):
       raise ValueError(
         f"it has {len(found)} words, but its tags are {label!r:.60}."
       )
-    for tag in tags:
-      is_known = self.labels is not None or examples.is_tag(str(tag))
-      if not isinstance(tag, str) or not is_known:
-        raise ValueError(f"{tag!r} is not a tag.")
-    labels: Sequence[str | None] = examples.to_iob2(tags)
+    tags = [*map(str, tags)]
+    labels: list[str | None] = [*examples.to_iob2(tags)]
     if self.labels:
       labels = examples.to_labels(tags, self._labels)
-      if None in labels:
-        unknown = self.labels.unknown_label(tags[labels.index(None)])
-        raise ValueError(f"{unknown}.")
-    return {**row, "words": found, "label": [*labels]}
+    for tag, known in zip(tags, labels):
+      if known is None:
+        raise ValueError(f"{self._spec.unknown_label(tag)}.")
+      if self.labels is None and not examples.is_tag(tag):
+        raise ValueError(f"{tag!r} is not a tag.")
+    return {**row, "words": found, "label": labels}
 
-  def infer_labels(self, rows: Rows, source: str) -> run_info.LabelSpec:
+  def infer_labels(self, rows: Rows, source: str) -> LabelSpec:
     """Returns O, and B- and I- of each type in the sentences."""
     labels = examples.infer_labels(rows)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entities: every tag is O.")
-    return run_info.LabelSpec("ner", run_info.WORDS, labels)
+    return LabelSpec("ner", run_info.WORDS, labels)
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the windows that label the words of each row.
@@ -142,27 +138,24 @@ class NerTask(base.Task[config_lib.NerSettings]):
     A row has `words`, or the `text` that they are in. With document_context,
     windows show the neighbours of a sentence in its document.
     """
-    split = words.split_at_spaces
-    if self.splits_punctuation:
-      split = words.split_punctuation
-    places: collections.deque[list[tuple[str, int]]] = collections.deque()
-
-    def sentences() -> Iterator[Row]:
-      for row in rows:
-        has_words = "words" in row
-        places.append(
-          _find_words(row["words"]) if has_words else [*split(row["text"])]
-        )
-        yield {**row, "words": [word for word, _ in places[-1]]}
-
-    all_inputs = windows.make_windows(
-      sentences(),
+    return make_windows(
+      map(self._with_starts, rows),
       self.tokenizer,
       self.max_seq_length,
       bool(self.settings.document_context),
     )
-    for inputs in all_inputs:
-      yield inputs._replace(state=(places.popleft(), inputs.state))
+
+  def _with_starts(self, row: Row) -> Row:
+    """Returns a row with `words`, and their `starts` in the text."""
+    if "words" in row:
+      sizes = (len(word) + 1 for word in row["words"])
+      return {**row, "starts": [*itertools.accumulate(sizes, initial=0)]}
+    split = words.split_at_spaces
+    if self.splits_punctuation:
+      split = words.split_punctuation
+    places = [*split(row["text"])]
+    starts = [start for _, start in places]
+    return {**row, "words": [word for word, _ in places], "starts": starts}
 
   def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the labels of each window's words; 0 if they are not known."""
@@ -190,12 +183,13 @@ class NerTask(base.Task[config_lib.NerSettings]):
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
   ) -> Answer:
     """Returns the most probable label of each word."""
-    places, positions = inputs.state
+    sentence, positions = inputs.state
     logits = np.concatenate(
       [output["logits"][each] for each, output in zip(positions, outputs)]
     )  # [words, C]
-    highest = base.probabilities(logits).max(axis=-1)
+    highest = base.digits(base.probabilities(logits).max(axis=-1))
     labels = [self._labels[i] for i in logits.argmax(axis=-1)]
+    all_words = zip(sentence["words"], sentence["starts"], labels, highest)
     return {
       "words": [
         {
@@ -205,15 +199,13 @@ class NerTask(base.Task[config_lib.NerSettings]):
           "start": start,
           "end": start + len(word),
         }
-        for (word, start), label, probability in zip(
-          places, labels, base.digits(highest)
-        )
+        for word, start, label, probability in all_words
       ]
     }
 
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns precision, recall and F1 of the entities."""
-    return dict(metrics.scores(rows, _labels_of(answers), self._labels))
+    return metrics.compute_scores(rows, _labels_of(answers), self._labels)
 
   def write_evaluation(
     self, output_dir: str, rows: Rows, answers: Sequence[Answer]
@@ -236,7 +228,7 @@ class NerTask(base.Task[config_lib.NerSettings]):
     if "label" not in rows[0]:
       paths.remove(results_file)  # The scores of earlier predictions.
       return {}
-    scores = metrics.scores(rows, predicted, self._labels)
+    scores = metrics.compute_scores(rows, predicted, self._labels)
     gold = [label for row in rows for label in row["label"]]
     found = [label for labels in predicted for label in labels]
     scores["accuracy"] = float(np.mean([a == b for a, b in zip(gold, found)]))
@@ -244,14 +236,71 @@ class NerTask(base.Task[config_lib.NerSettings]):
     return {f"test_{name}": value for name, value in scores.items()}
 
 
-def _find_words(given: Sequence[str]) -> list[tuple[str, int]]:
-  """Returns words with their indices in the text that they make together."""
-  places, start = [], 0
-  for word in given:
-    places.append((word, start))
-    start += len(word) + 1
-  return places
-
-
 def _labels_of(answers: Iterable[Answer]) -> list[list[str]]:
   return [[word["label"] for word in answer["words"]] for answer in answers]
+
+
+def make_windows(
+  sentences: Iterable[Row],
+  tokenizer: tokenization.FullTokenizer,
+  max_seq_length: int,
+  document_context: bool = False,
+) -> Iterator[base.Inputs]:
+  """Yields the windows of each sentence, which label its words in order.
+
+  A sentence that fits is labelled in one window. A longer sentence has several
+  windows. Each labels words that fill up to half of the window, so that these
+  words have context. Both sides of the labelled words are filled up to
+  max_seq_length, [CLS] and [SEP] included, with the rest of the sentence or,
+  with document_context, of the document.
+
+  The `state` is (sentence, positions): for each window a list of the positions
+  of the first word pieces of the words that are labelled in it.
+  """
+  room = max_seq_length - 2
+  cls_id, sep_id, unknown_id = tokenizer.convert_tokens_to_ids(
+    ["[CLS]", "[SEP]", "[UNK]"]
+  )
+  texts = ([sentence] for sentence in sentences)
+  if document_context:
+    documents = itertools.groupby(sentences, lambda row: row.get("document"))
+    texts = (list(document) for _, document in documents)
+  for text in texts:
+    # A word has at least one piece, [UNK] if necessary, and at most a window.
+    pieces = [
+      tokenizer.tokenize_to_ids(word)[:room] or [unknown_id]
+      for sentence in text
+      for word in sentence["words"]
+    ]
+    ids = list(itertools.chain.from_iterable(pieces))
+    starts = list(itertools.accumulate(map(len, pieces), initial=0))
+    sentence_end = 0
+    for sentence in text:
+      sentence_start = sentence_end
+      sentence_end += len(sentence["words"])
+      inputs, positions = [], []
+      for first, end in _spans(starts, sentence_start, sentence_end, room):
+        spare = room - (starts[end] - starts[first])
+        before, after = starts[first], len(ids) - starts[end]
+        # Split evenly; space that one side does not need goes to the other.
+        left = min(before, max(spare // 2, spare - after))
+        right = min(after, spare - left)
+        shown_from = starts[first] - left
+        shown = [cls_id, *ids[shown_from : starts[end] + right], sep_id]
+        inputs.append(base.model_input(shown, len(shown)))
+        positions.append([i - shown_from + 1 for i in starts[first:end]])
+      yield base.Inputs(inputs, (sentence, positions), is_cut=len(inputs) > 1)
+
+
+def _spans(
+  starts: Sequence[int], first: int, end: int, room: int
+) -> Iterator[tuple[int, int]]:
+  # The first word and the end of the words that each window labels.
+  if starts[end] - starts[first] <= room:
+    yield first, end
+    return
+  for last in range(first + 1, end):
+    if starts[last + 1] - starts[first] > room // 2:
+      yield first, last
+      first = last
+  yield first, end

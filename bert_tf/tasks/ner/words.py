@@ -6,11 +6,8 @@ import unicodedata
 from collections.abc import Iterator
 
 _WORD = re.compile(r"\S+")
-# Words that keep a period after them: initials, U.S. and titles.
-_ABBREVIATION = re.compile(
-  r".*[^\W\d_]\.[^\W\d_]+|[^\W\d_]|Mrs?|Ms|Dr|St|Prof|Jr|Sr"
-)
-_POSSESSIVE = re.compile(r"(?<=.)['’][sS]$")
+# Words that keep a period after them: U.S., initials and titles.
+_ABBREVIATION = r"(?:.*[^\W\d_]\.[^\W\d_]+|[A-Z]|Mrs?|Ms|Dr|St|Prof|Jr|Sr)\."
 # Parts of words that were split already: 's, n't.
 _CLITIC = re.compile(r"['’][^\W\d_]{1,2}|n['’]t")
 _SIGN = re.compile(r"\.\.+|.")  # An ellipsis is a single sign.
@@ -28,35 +25,30 @@ def split_punctuation(text: str) -> Iterator[tuple[str, int]]:
   the data of named entities. Only the edges of words are split: U.S.,
   20-year-old and 3.5 stay whole.
   """
-  quotes = "\"'`" + _signs("Pi", "Pf")
-  for match in _WORD.finditer(text):
-    word, start = match[0], match.start()
-    core = word.lstrip("¿¡" + quotes + _signs("Ps"))
-    first = len(word) - len(core)
-    core = core.rstrip(".,;:!?…" + quotes + _signs("Pe"))
-    last = first + len(core)
-    if (
-      word[last:].startswith(".")
-      and _ABBREVIATION.fullmatch(core)
-      and (len(core) > 1 or core.isupper())
-    ):
-      last += 1
-    if not core or _CLITIC.fullmatch(word):
-      first, last = 0, len(word)
-    possessive = _POSSESSIVE.search(word[first:last])
-    middle = first + possessive.start() if possessive else last
-    bounds = [
-      *(sign.span() for sign in _SIGN.finditer(word, 0, first)),
-      *((first, middle), (middle, last)),
-      *(sign.span() for sign in _SIGN.finditer(word, last)),
+  for word in _WORD.finditer(text):
+    parts = _word_pattern().fullmatch(text, *word.span())
+    if not parts or not parts[2] or _CLITIC.fullmatch(word[0]):
+      yield word[0], word.start()
+      continue
+    before, core, possessive, after = map(parts.span, range(1, 5))
+    signs = [
+      [sign.span() for sign in _SIGN.finditer(text, *span)]
+      for span in (before, after)
     ]
-    for begin, end in bounds:
-      if begin < end:
-        yield word[begin:end], start + begin
+    for first, end in (*signs[0], core, possessive, *signs[1]):
+      if first < end:
+        yield text[first:end], first
 
 
 @functools.cache
-def _signs(*categories: str) -> str:
-  # The characters of these categories of Unicode.
-  chars = map(chr, range(0x10000))
-  return "".join(c for c in chars if unicodedata.category(c) in categories)
+def _word_pattern() -> re.Pattern[str]:
+  """Groups a word into signs, its core, a possessive 's, and signs."""
+  signs: dict[str, str] = dict.fromkeys(("Pi", "Pf", "Ps", "Pe"), "")
+  for char in map(chr, range(0x10000)):
+    if (category := unicodedata.category(char)) in signs:
+      signs[category] += re.escape(char)
+  quotes = f"\"'`{signs['Pi']}{signs['Pf']}"
+  before, after = f"¿¡{quotes}{signs['Ps']}", f".,;:!?…{quotes}{signs['Pe']}"
+  return re.compile(
+    rf"([{before}]*)({_ABBREVIATION}|.*?)(['’][sS])?([{after}]*)"
+  )

@@ -8,7 +8,7 @@ from absl import logging
 from bert_tf import tokenization
 from bert_tf.files import messages
 from bert_tf.tasks import base
-from bert_tf.tasks import config as config_lib
+from bert_tf.tasks.config import MaskedLmSettings
 from bert_tf.tasks.rows import Answer, Row
 
 # A sequence has at most this number of masks, since the model returns the
@@ -16,7 +16,7 @@ from bert_tf.tasks.rows import Answer, Row
 _MAX_MASKS = 32
 
 
-class MaskedLmTask(base.Task[config_lib.MaskedLmSettings]):
+class MaskedLmTask(base.Task[MaskedLmSettings]):
   """Predicts the words of a text that "[MASK]" stands for.
 
   An answer has `masks`: for each one the `top_k` most probable word pieces as

@@ -1,33 +1,39 @@
 """Pre-training (Devlin et al. 2019, 3.1): masked LM and next sentences."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import ClassVar
 
 import keras
 import tensorflow as tf
 from absl import logging
 
 from bert_tf import distribution, modeling, settings, tokenization
-from bert_tf.checkpoint import checkpoints, run_folder, run_info
+from bert_tf.checkpoint import checkpoints
 from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.checkpoint.run_folder import RunFolder
+from bert_tf.checkpoint.run_info import RunInfo, Training
 from bert_tf.data import input_pipeline
 from bert_tf.data.pretraining import (
   dynamic_masking,
   masking,
-  pretraining_records,
   pretraining_shards,
+)
+from bert_tf.data.pretraining.pretraining_records import (
+  PretrainingRecords,
+  RecordFormat,
 )
 from bert_tf.model import heads, losses
 from bert_tf.model.tensor import Tensor
-from bert_tf.tasks import run as run_lib
 from bert_tf.tasks.pretraining import pretraining_config, pretraining_start
+from bert_tf.tasks.pretraining.pretraining_config import PretrainingConfig
+from bert_tf.tasks.run import Data, Run
 from bert_tf.text import letter_case
-from bert_tf.training import config as training_config
-from bert_tf.training import estimator
-from bert_tf.training import objective as objective_lib
-from bert_tf.training import results as results_lib
+from bert_tf.training import results
+from bert_tf.training.config import TrainConfig
+from bert_tf.training.estimator import Estimator
+from bert_tf.training.objective import BatchSums, Features, Objective
 
 # Names of an evaluation's results. The first is the default best_metric.
 _RESULTS = (
@@ -39,18 +45,18 @@ _RESULTS = (
   "loss",
 )
 
-# Tells records how to label their batches, as `mask` does.
-Labeller = Callable[..., pretraining_records.PretrainingRecords]
+# Adds labels to batches of records, as `mask` does.
+Labeller = Callable[..., PretrainingRecords]
 # Sets the initial values of a model, as `pretraining_start.set_values` does.
 InitialValues = Callable[..., None]
 
 
 def mask(
-  config: pretraining_config.PretrainingConfig,
+  config: PretrainingConfig,
   model: ModelFolder,
-  records: pretraining_records.PretrainingRecords,
-) -> pretraining_records.PretrainingRecords:
-  """Lets records be masked while they are read, unless they are already."""
+  records: PretrainingRecords,
+) -> PretrainingRecords:
+  """Turns on dynamic masking for unmasked records."""
   model.config.check_bidirectional(model.config_file)
   records.check(model.config.vocab_size)
   if records.record_format.is_masked:
@@ -70,13 +76,10 @@ def mask(
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingObjective:
+class PretrainingObjective(Objective):
   """The losses of both heads, or of the masked LM only."""
 
   no_nsp: bool = False  # Whether the next-sentence loss is dropped.
-
-  has_loss: ClassVar[bool] = True
-  first_results: ClassVar[tuple[str, ...]] = ()
 
   def name_results(self, means: Mapping[str, float]) -> dict[str, float]:
     """Adds the perplexity of the masked pieces."""
@@ -84,18 +87,16 @@ class PretrainingObjective:
     perplexity = math.exp(min(means["masked_lm_loss"], 700.0))
     return {**means, "perplexity": perplexity}
 
-  def weights(
-    self, features: objective_lib.Features, training: bool
-  ) -> dict[str, Tensor]:
+  def weights(self, features: Features, training: bool) -> dict[str, Tensor]:
     """Returns the weights of the losses."""
     return losses.pretraining_weights(features)
 
   def loss_sums(
     self,
     model: heads.PretrainingModel,
-    features: objective_lib.Features,
+    features: Features,
     training: bool,
-  ) -> objective_lib.BatchSums:
+  ) -> BatchSums:
     """Returns the losses and metrics of a batch.
 
     The model returns sums in place of outputs, so that memory never holds all
@@ -107,7 +108,7 @@ class PretrainingObjective:
     if self.no_nsp:
       del losses_sums["next_sentence_loss"]
       del metrics["next_sentence_loss"], metrics["next_sentence_accuracy"]
-    return objective_lib.BatchSums(losses_sums, metrics)
+    return BatchSums(losses_sums, metrics)
 
   def unused_variables(
     self, model: heads.PretrainingModel
@@ -123,11 +124,11 @@ class PretrainingObjective:
 
 def build_estimator(
   bert_config: modeling.BertConfig,
-  train_config: training_config.TrainConfig,
+  train_config: TrainConfig,
   no_nsp: bool = False,
-) -> estimator.Estimator:
+) -> Estimator:
   """Returns the Estimator; no_nsp drops the next-sentence loss."""
-  return estimator.Estimator(
+  return Estimator(
     lambda: heads.PretrainingModel(bert_config),
     PretrainingObjective(no_nsp),
     train_config,
@@ -135,10 +136,10 @@ def build_estimator(
 
 
 def run(
-  config: pretraining_config.PretrainingConfig,
+  config: PretrainingConfig,
   label: Labeller = mask,
   set_values: InitialValues = pretraining_start.set_values,
-  build_estimator: Callable[..., estimator.Estimator] = build_estimator,
+  build_estimator: Callable[..., Estimator] = build_estimator,
 ) -> dict[str, float | int] | None:
   """Trains and evaluates as configured; writes `eval_results.txt`.
 
@@ -156,13 +157,14 @@ def run(
     ValueError: before the first step, if flags, config, vocabulary, records and
       output_dir do not fit together.
   """
-  folder = run_folder.RunFolder(config.train.output_dir, "pretraining")
+  folder = RunFolder(config.train.output_dir, "pretraining")
   model = ModelFolder.open_start(
     config.train.init_checkpoint,
     folder.path,
     bert_config_file=config.bert_config_file,
     vocab_file=config.vocab_file,
   )
+  best_metric = config.train.best_metric
   config = dataclasses.replace(
     config,
     bert_config_file=model.config_file,
@@ -170,40 +172,11 @@ def run(
     train=dataclasses.replace(config.train, init_checkpoint=model.weights),
   )
   check(config, model)
-
-  def opened(patterns: str) -> pretraining_records.PretrainingRecords:
-    # The format is that of the first record, with the config's sizes.
-    files = input_pipeline.open_records(patterns)
-    record_format = pretraining_records.RecordFormat.read(files.paths[0])
-    changes = {"max_seq_length": config.max_seq_length}
-    # max_predictions_per_seq is per instance; packed records hold several.
-    if record_format.is_masked and not record_format.max_instances:
-      changes["max_predictions_per_seq"] = config.max_predictions_per_seq
-    record_format = dataclasses.replace(record_format, **changes)
-    read_records = pretraining_records.PretrainingRecords(files, record_format)
-    return label(config, model, read_records)
-
-  # Opening records reads them completely, so only needed files are opened.
-  read = evaluated = None
-  if config.do_train or not config.eval_input_file:
-    read = evaluated = opened(config.input_file)
-  if config.eval_input_file and (
-    config.do_eval or config.train.eval_every_steps
-  ):
-    evaluated = opened(config.eval_input_file)
-  records = read or evaluated
-  assert records
-  if not records.mask and not (evaluated and evaluated.mask):
-    for field in dataclasses.fields(masking.MaskingConfig):
-      name = field.name
-      if name == "max_predictions_per_seq":
-        continue
-      if getattr(config, name) != field.default:
-        raise ValueError(
-          f"{name} is for unmasked records, but {records.files.paths[0]} holds "
-          f"masked ones. Leave out `{name}`, or create the records with "
-          "`mask=False`."
-        )
+  train = dataclasses.replace(
+    config.train, best_metric=best_metric or _RESULTS[0]
+  )
+  config = dataclasses.replace(config, train=train)
+  records = _open_records(config, model, label)
   if not config.do_train and not folder.is_begun:
     names = heads.MASKED_LM.shapes
     if lacking := [name for name in names if name not in model.shapes]:
@@ -213,78 +186,126 @@ def run(
         "trained model."
       )
   with folder.exclusive(config.do_train) as folder:
-    return _run(
-      config, model, folder, records, evaluated, set_values, build_estimator
+    first = records["train" if "train" in records else "dev"]
+    # The letter case is that of the records, or of the run in output_dir.
+    # Without training, the run comes first.
+    cases = [
+      pretraining_shards.read_case(first.files.paths),
+      letter_case.get_case(folder.info and folder.info.settings),
+    ]
+    known = [case for case in cases if case.do_lower_case is not None]
+    unknown = [letter_case.Case()]
+    info = RunInfo(
+      task=folder.task,
+      settings=(known or unknown)[0 if config.do_train else -1],
+      training=folder.info.training if folder.info else Training(),
     )
-
-
-def _run(
-  config: pretraining_config.PretrainingConfig,
-  model: ModelFolder,
-  folder: run_folder.RunFolder,
-  records: pretraining_records.PretrainingRecords,
-  evaluated: pretraining_records.PretrainingRecords | None,
-  set_values: InitialValues,
-  build_estimator: Callable[..., estimator.Estimator],
-) -> dict[str, float | int] | None:
-  # The letter case is that of the records, or of the run in output_dir. Without
-  # training, the run comes first.
-  cases = [
-    pretraining_shards.read_case(records.files.paths),
-    letter_case.get_case(folder.info and folder.info.settings),
-  ]
-  known = [case for case in cases if case.do_lower_case is not None]
-  unknown = [letter_case.Case()]
-  case = (known or unknown)[0 if config.do_train else -1]
-  training = folder.info.training if folder.info else run_info.Training()
-  info = run_info.RunInfo(
-    task="pretraining",
-    settings=case,
-    training=dataclasses.replace(
-      training,
-      **results_lib.arithmetic_fields(
-        config.train, folder.info, config.do_train
-      ),
-    ),
-  )
-  folder.prepare(info, model)
-  train = dataclasses.replace(
-    config.train, best_metric=config.train.best_metric or _RESULTS[0]
-  )
-  results_lib.add_command(
-    folder.path,
-    dataclasses.replace(config, train=train),
-    f"{records.files.num_records} records",
-  )
-  runner = build_estimator(model.config, train, config.no_nsp)
-  data = {"train": _make_data(config, model.config, records)}
-  if evaluated:
-    data["dev"] = _make_data(config, model.config, evaluated)
-  if config.do_train:
-    num_records = records.files.num_records
-    work = f"{train.train_seconds / 60:g} min"
-    if not train.train_seconds:
+    folder.prepare(info, model)
+    num_records = first.files.num_records
+    results.add_command(folder.path, config, f"{num_records} records")
+    runner = build_estimator(model.config, train, config.no_nsp)
+    data = {
+      split: _make_data(config, model.config, each)
+      for split, each in records.items()
+    }
+    if config.do_train:
       num_steps = train.num_train_steps
       num_epochs = num_steps * train.train_batch_size / num_records
       work = f"{num_steps:,} steps, {num_epochs:.1f} epochs"
-    logging.info(
-      f"{num_records:,} {records.record_format} records of length "
-      f"{config.max_seq_length}, batches of {train.train_batch_size}: {work}."
-    )
-    is_new = not checkpoints.list_checkpoints(folder.path)
-    if is_new and config.initial_values != pretraining_config.RANDOM:
-      logging.info("Counting word pieces for the initial values.")
-      with data["train"].explained():
+      if train.train_seconds:
+        work = f"{train.train_seconds / 60:g} min"
+      logging.info(
+        f"{num_records:,} {first.record_format} records of length "
+        f"{config.max_seq_length}, batches of {train.train_batch_size}: {work}."
+      )
+      is_new = not checkpoints.list_checkpoints(folder.path)
+      if is_new and config.initial_values != pretraining_config.RANDOM:
+        logging.info("Counting word pieces for the initial values.")
         set_values(runner.model, data["train"].training(0), train.seed)
-  objective = runner.objective
-  return run_lib.Run(objective, config, folder, runner, data).execute() or None
+    run = Run(runner.objective, config, folder, runner, data)
+    return run.execute() or None
+
+
+def check(config: PretrainingConfig, model: ModelFolder) -> None:
+  """Raises ValueError if the settings do not fit together or the model."""
+  train = config.train
+  if not config.do_train and not config.do_eval:
+    raise ValueError("There is nothing to do. Set `do_train` or `do_eval`.")
+  train.check_best_metric(
+    [n for n in _RESULTS if not (config.no_nsp and "sentence" in n)]
+  )
+  model.config.check_lengths(config.max_seq_length, model.config_file)
+  if config.max_predictions_per_seq > config.max_seq_length:
+    raise ValueError(
+      f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
+      f"max_seq_length {config.max_seq_length}. Lower it."
+    )
+  if model.vocab_file:
+    _ = model.vocab  # Raises ValueError if it does not fit the config.
+  if not config.do_train:
+    return
+  if train.init_checkpoint and (
+    config.initial_values != pretraining_config.RANDOM
+  ):
+    raise ValueError(
+      f"initial_values={config.initial_values} and init_checkpoint "
+      f"{train.init_checkpoint} cannot both be set. Leave out one of them."
+    )
+  steps = train.num_train_steps
+  if not train.train_seconds and train.num_warmup_steps >= steps:
+    logging.warning(
+      f"num_warmup_steps {train.num_warmup_steps} is not below "
+      f"num_train_steps {steps}, so the learning rate only rises."
+    )
+
+
+def _open_records(
+  config: PretrainingConfig, model: ModelFolder, label: Labeller
+) -> dict[str, PretrainingRecords]:
+  """Returns the records of "train" and "dev", as far as they are needed.
+
+  Opening records reads them completely.
+  """
+  evaluates = config.do_eval or config.train.eval_every_steps > 0
+  patterns = {}
+  if config.do_train or not config.eval_input_file:
+    patterns = {"train": config.input_file, "dev": config.input_file}
+  if config.eval_input_file and evaluates:
+    patterns["dev"] = config.eval_input_file
+
+  @functools.cache
+  def open_labelled(pattern: str) -> PretrainingRecords:
+    # The format is that of the first record, with the config's sizes.
+    files = input_pipeline.open_records(pattern)
+    record_format = RecordFormat.read(files.paths[0])
+    changes = {"max_seq_length": config.max_seq_length}
+    # max_predictions_per_seq is per instance; packed records hold several.
+    if record_format.is_masked and not record_format.max_instances:
+      changes["max_predictions_per_seq"] = config.max_predictions_per_seq
+    record_format = dataclasses.replace(record_format, **changes)
+    return label(config, model, PretrainingRecords(files, record_format))
+
+  records = {
+    split: open_labelled(pattern) for split, pattern in patterns.items()
+  }
+  if not any(each.mask for each in records.values()):
+    [path, *_] = next(iter(records.values())).files.paths
+    for field in dataclasses.fields(masking.MaskingConfig):
+      is_given = getattr(config, field.name) != field.default
+      if is_given and field.name != "max_predictions_per_seq":
+        raise ValueError(
+          f"{field.name} is for unmasked records, but {path} holds masked "
+          f"ones. Leave out `{field.name}`, or create the records with "
+          "`mask=False`."
+        )
+  return records
 
 
 def _make_data(
-  config: pretraining_config.PretrainingConfig,
+  config: PretrainingConfig,
   bert_config: modeling.BertConfig,
-  records: pretraining_records.PretrainingRecords,
-) -> run_lib.Data:
+  records: PretrainingRecords,
+) -> Data:
   sizes = bert_config.vocab_size, bert_config.type_vocab_size
   train, num_records = config.train, records.files.num_records
 
@@ -297,47 +318,10 @@ def _make_data(
       num_batches = min(num_batches, num_records // batch_size)
     return records.evaluation_dataset(batch_size, *sizes).take(num_batches)
 
-  return run_lib.Data(
+  return Data(
     records.spec,
-    num_records,
     lambda steps_done: records.training_dataset(
       train.train_batch_size, train.seed, steps_done, *sizes
     ),
     evaluation,
-    explained=lambda: input_pipeline.naming_records(
-      records.files, records.spec, *sizes
-    ),
   )
-
-
-def check(
-  config: pretraining_config.PretrainingConfig, model: ModelFolder
-) -> None:
-  """Raises ValueError if the settings do not fit together or the model."""
-  if not config.do_train and not config.do_eval:
-    raise ValueError("There is nothing to do. Set `do_train` or `do_eval`.")
-  config.train.check_best_metric(
-    [n for n in _RESULTS if not (config.no_nsp and "sentence" in n)]
-  )
-  model.config.check_lengths(config.max_seq_length, model.config_file)
-  if config.max_predictions_per_seq > config.max_seq_length:
-    raise ValueError(
-      f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
-      f"max_seq_length {config.max_seq_length}. Lower it."
-    )
-  if model.vocab_file:
-    _ = model.vocab  # Raises ValueError if it does not fit the config.
-  if config.do_train:
-    train = config.train
-    is_random = config.initial_values == pretraining_config.RANDOM
-    if train.init_checkpoint and not is_random:
-      raise ValueError(
-        f"initial_values={config.initial_values} and init_checkpoint "
-        f"{train.init_checkpoint} cannot both be set. Leave out one of them."
-      )
-    steps = train.num_train_steps
-    if not train.train_seconds and train.num_warmup_steps >= steps:
-      logging.warning(
-        f"num_warmup_steps {train.num_warmup_steps} is not below "
-        f"num_train_steps {steps}, so the learning rate only rises."
-      )

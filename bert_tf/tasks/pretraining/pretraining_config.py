@@ -4,14 +4,14 @@ import dataclasses
 from typing import ClassVar
 
 from bert_tf import settings
-from bert_tf.data.pretraining import masking
-from bert_tf.training import config as training_config
+from bert_tf.data.pretraining.masking import MaskingConfig
+from bert_tf.training.config import PretrainingTrainConfig
 
 RANDOM, NEIGHBOURS = INITIAL_VALUES = ("random", "neighbours")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingConfig(masking.MaskingConfig):
+class PretrainingConfig(MaskingConfig):
   """Settings of `run_pretraining.py`.
 
   Those of masking are for unmasked records, which are masked while they are
@@ -28,7 +28,7 @@ class PretrainingConfig(masking.MaskingConfig):
     original=True,
     alternatives=("text",),
   )
-  train: training_config.PretrainingTrainConfig
+  train: PretrainingTrainConfig
   max_seq_length: int = settings.data(
     128,
     "The word pieces of a record, as set when the data were created.",

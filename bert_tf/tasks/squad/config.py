@@ -8,6 +8,7 @@ from bert_tf import settings
 from bert_tf.tasks import config
 
 Settings = TypeVar("Settings", bound="SquadSettings")
+Config = TypeVar("Config", bound="SquadConfig")
 
 # A flag of the release of 2018.
 _original = functools.partial(
@@ -79,17 +80,6 @@ class SquadSettings(config.TaskSettings):
       made = dataclasses.replace(made, doc_stride=stride)
     return made
 
-  def check_windows(self) -> None:
-    """Raises ValueError if the windows do not overlap or have no room."""
-    assert self.max_seq_length and self.max_query_length and self.doc_stride
-    room = self.max_seq_length - self.max_query_length - 3
-    if not 0 < self.doc_stride <= room:
-      raise ValueError(
-        f"doc_stride {self.doc_stride} must be from 1 to {room}, the room that "
-        f"max_seq_length {self.max_seq_length} leaves beside a question of "
-        f"max_query_length {self.max_query_length}."
-      )
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadConfig(SquadSettings, config.FineTuningConfig):
@@ -108,18 +98,13 @@ class SquadConfig(SquadSettings, config.FineTuningConfig):
   )
   eval_batch_size: int = 8
   train_file: str | None = _original(
-    None,
-    "The SQuAD JSON file to train on.",
-    main=True,
+    None, "The SQuAD JSON file to train on.", main=True
   )
   predict_file: str | None = _original(
-    None,
-    "The SQuAD JSON file whose questions to answer.",
-    main=True,
+    None, "The SQuAD JSON file whose questions to answer.", main=True
   )
   verbose_logging: bool = _original(
-    False,
-    "Whether to log every fault in the data.",
+    False, "Whether to log every fault in the data."
   )
   cut_padding: bool = settings.devices(
     False,
@@ -130,3 +115,18 @@ class SquadConfig(SquadSettings, config.FineTuningConfig):
   def __post_init__(self) -> None:
     settings.check(self)
     object.__setattr__(self, "eval_batch_size", self.predict_batch_size)
+
+  def resolved(
+    self: Config, folder: str, positions: int, labels: Any = None
+  ) -> Config:
+    """Raises ValueError if the windows do not overlap or have no room."""
+    made = super().resolved(folder, positions)
+    assert made.max_seq_length and made.max_query_length and made.doc_stride
+    room = made.max_seq_length - made.max_query_length - 3
+    if not 0 < made.doc_stride <= room:
+      raise ValueError(
+        f"doc_stride {made.doc_stride} must be from 1 to {room}, the room that "
+        f"max_seq_length {made.max_seq_length} leaves beside a question of "
+        f"max_query_length {made.max_query_length}."
+      )
+    return made

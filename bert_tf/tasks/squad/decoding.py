@@ -1,6 +1,5 @@
 """Decodes logits into answers and writes the result files."""
 
-import dataclasses
 import functools
 import itertools
 import json
@@ -15,10 +14,10 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.files import atomic
-from bert_tf.tasks import rows
-from bert_tf.tasks.squad import config as config_lib
-from bert_tf.tasks.squad import examples as squad_data
-from bert_tf.tasks.squad import windows as squad_features
+from bert_tf.tasks.rows import Answer
+from bert_tf.tasks.squad.config import SquadSettings
+from bert_tf.tasks.squad.examples import Context
+from bert_tf.tasks.squad.windows import InputFeatures
 
 # The null odds if "" is the only possible answer. They exceed any threshold.
 NO_SPAN_ODDS = 1000000.0
@@ -28,40 +27,14 @@ NO_SPAN_TEXT = "empty"
 _NBEST_FIELDS = ("text", "probability", "start_logit", "end_logit")
 
 
-@dataclasses.dataclass(frozen=True)
-class Candidate:
-  """One of the n best answers."""
-
-  text: str  # The text in the context; "" for no answer.
-  start_logit: float  # Logit of the first word piece.
-  end_logit: float  # Logit of the last word piece.
-  probability: float = 0.0  # Softmax over the n best.
-  # Characters of the answer in the context; 0 for no answer.
-  start: int = 0
-  end: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Answer:
-  """The answer to a question."""
-
-  text: str  # The chosen answer; "" for no answer.
-  nbest: tuple[Candidate, ...]  # The best first.
-  # Score of "" minus the score of the best span; None for 1.1.
-  null_odds: float | None
-  span_text: str  # The best candidate that is not ""; "" without one.
-
-
 class AnswerDecoder:
   """Finds answers in windows that were made with the same tokenizer."""
 
   def __init__(
-    self,
-    tokenizer: tokenization.FullTokenizer,
-    config: config_lib.SquadSettings,
+    self, tokenizer: tokenization.FullTokenizer, settings: SquadSettings
   ) -> None:
     self._tokenizer = tokenizer
-    self._config = config
+    self._settings = settings
     # Contexts repeat their words.
     self._basic_tokens = functools.lru_cache(maxsize=1 << 16)(
       tokenizer.basic_tokenizer.tokenize
@@ -69,74 +42,81 @@ class AnswerDecoder:
 
   def predict(
     self,
-    context: squad_data.Context,
-    windows: Sequence[squad_features.InputFeatures],
+    context: Context,
+    windows: Sequence[InputFeatures],
     start_logits: np.ndarray,
     end_logits: np.ndarray,
   ) -> Answer:
     """Returns the answer from a context, by the logits of its windows.
 
-    start_logits and end_logits are float32 [windows, F].
+    The logits are float32 [windows, F]. An answer has the `answer`, None if
+    there is none, with single spaces between words; its `start` and `end` in
+    characters of the context, 0 without one; its `probability`; for SQuAD 2.0
+    `null_odds`, the score of no answer minus that of the best text; and
+    `nbest`, the best answers, each with `text`, `start`, `end`, `probability`,
+    `start_logit` and `end_logit`.
     """
     # The original adds Python floats, which have 64 bits.
     starts = start_logits.astype(np.float64)
     ends = end_logits.astype(np.float64)
-    null = Candidate("", 0.0, 0.0)
+    null = _candidate(None)
     null_score = NO_SPAN_ODDS
     if len(windows):
       row = int(np.argmin(starts[:, 0] + ends[:, 0]))
-      null = Candidate("", float(starts[row, 0]), float(ends[row, 0]))
-      null_score = null.start_logit + null.end_logit
-    is_v2 = self._config.version_2_with_negative
-    nbest: list[Candidate] = []
-    seen = set()  # The texts of nbest, all different.
+      null = _candidate(None, starts[row, 0], ends[row, 0])
+      null_score = null["start_logit"] + null["end_logit"]
+    is_v2 = self._settings.version_2_with_negative
+    nbest: dict[str | None, Answer] = {}  # By text.
     for row, start, end in self._ranked_spans(windows, starts, ends).tolist():
-      if len(nbest) >= self._config.n_best_size:
+      if len(nbest) >= self._settings.n_best_size:
         break
       if start == 0:
-        nbest.append(null)
-        seen.add("")
+        nbest[None] = null
         continue
-      text, *places = self._text(context, windows[row], start, end)
-      if text not in seen:
-        seen.add(text)
-        logits = float(starts[row, start]), float(ends[row, end])
-        nbest.append(Candidate(text, *logits, 0.0, *places))
-    if is_v2 and "" not in seen:
-      nbest.append(null)
-    nbest = nbest or [Candidate(NO_SPAN_TEXT, 0.0, 0.0)]
-    scores = [c.start_logit + c.end_logit for c in nbest]
+      text, *place = self._text(context, windows[row], start, end)
+      if text not in nbest:
+        nbest[text] = _candidate(
+          text, starts[row, start], ends[row, end], *place
+        )
+    if is_v2:
+      nbest.setdefault(None, null)
+    elif not nbest:
+      nbest[None] = _candidate(None)
+    candidates = [*nbest.values()]
+    scores = [c["start_logit"] + c["end_logit"] for c in candidates]
     highest = max(scores)
     exponentials = [math.exp(score - highest) for score in scores]
     # The files contain all digits. NumPy and Python 3.12's `sum` round
     # differently from the original.
     total = functools.reduce(operator.add, exponentials)
-    candidates = tuple(
-      dataclasses.replace(candidate, probability=exponential / total)
-      for candidate, exponential in zip(nbest, exponentials)
-    )
-    best = next((c for c in candidates if c.text), None)
-    span_text = best.text if best else ""
-    if not is_v2:
-      return Answer(candidates[0].text, candidates, None, span_text)
-    odds = NO_SPAN_ODDS
-    if best:
-      odds = null_score - best.start_logit - best.end_logit
-    is_null = not best or odds > self._config.null_score_diff_threshold
-    return Answer("" if is_null else span_text, candidates, odds, span_text)
+    for candidate, exponential in zip(candidates, exponentials):
+      candidate["probability"] = exponential / total
+    chosen, null_odds = candidates[0], {}
+    if is_v2:
+      odds, chosen = NO_SPAN_ODDS, null
+      if best := next((c for c in candidates if c["text"]), None):
+        odds = null_score - best["start_logit"] - best["end_logit"]
+        if odds <= self._settings.null_score_diff_threshold:
+          chosen = best
+      null_odds["null_odds"] = odds
+    return {
+      "answer": chosen["text"],
+      "start": chosen["start"],
+      "end": chosen["end"],
+      "probability": chosen["probability"],
+      **null_odds,
+      "nbest": candidates,
+    }
 
   def _ranked_spans(
-    self,
-    windows: Sequence[squad_features.InputFeatures],
-    starts: np.ndarray,
-    ends: np.ndarray,
+    self, windows: Sequence[InputFeatures], starts: np.ndarray, ends: np.ndarray
   ) -> np.ndarray:
     """Returns int [spans, 3]: window, start, end; the best first.
 
     Equal scores stay in the order of window, rank of start, rank of end. With
     2.0, the row 0, 0, 0 is the null answer, after spans of equal score.
     """
-    n_best_size = self._config.n_best_size
+    n_best_size = self._settings.n_best_size
     rows = [np.zeros((0, 3), np.int64)]
     for index, window in enumerate(windows):
       first, num_pieces = window.doc_offset, len(window.words)
@@ -151,25 +131,23 @@ class AnswerDecoder:
       best_ends = best_ends[is_end[best_ends]]
       lengths = best_ends - best_starts[:, None] + 1
       start_ranks, end_ranks = np.nonzero(
-        (lengths > 0) & (lengths <= self._config.max_answer_length)
+        (lengths > 0) & (lengths <= self._settings.max_answer_length)
       )
-      row = np.full((len(start_ranks), 3), index)
-      row[:, 1] = best_starts[start_ranks]
-      row[:, 2] = best_ends[end_ranks]
-      rows.append(row)
+      columns = (
+        np.full_like(start_ranks, index),
+        best_starts[start_ranks],
+        best_ends[end_ranks],
+      )
+      rows.append(np.stack(columns, axis=1))
     spans = np.concatenate(rows)
     scores = starts[spans[:, 0], spans[:, 1]] + ends[spans[:, 0], spans[:, 2]]
-    if self._config.version_2_with_negative and len(windows):
+    if self._settings.version_2_with_negative and len(windows):
       spans = np.append(spans, [[0, 0, 0]], axis=0)
       scores = np.append(scores, np.min(starts[:, 0] + ends[:, 0]))
     return spans[np.argsort(-scores, kind="stable")]
 
   def _text(
-    self,
-    context: squad_data.Context,
-    window: squad_features.InputFeatures,
-    start: int,
-    end: int,
+    self, context: Context, window: InputFeatures, start: int, end: int
   ) -> tuple[str, int, int]:
     offset = window.doc_offset
     first_word = int(window.words[start - offset])
@@ -213,59 +191,48 @@ def original_text(
   return text[positions[first] : positions[last] + 1], positions[first]
 
 
-def to_json(answer: Answer) -> rows.Answer:
-  """Returns the answer to a question as JSON values.
-
-  It has the `answer`, None if there is none, with single spaces between words;
-  its `start` and `end` in characters of the context, 0 without one; its
-  `probability`; for SQuAD 2.0 `null_odds`; and `nbest`, the best answers as
-  `text`, `start`, `end`, `probability`, `start_logit` and `end_logit`.
-  """
-  best = next(c for c in answer.nbest if c.text == answer.text)
-  odds = {} if answer.null_odds is None else {"null_odds": answer.null_odds}
+def _candidate(
+  text: str | None,
+  start_logit: float = 0.0,
+  end_logit: float = 0.0,
+  start: int = 0,
+  end: int = 0,
+) -> Answer:
+  logits = {"start_logit": float(start_logit), "end_logit": float(end_logit)}
   return {
-    "answer": best.text if best.end else None,
-    "start": best.start,
-    "end": best.end,
-    "probability": best.probability,
-    **odds,
-    "nbest": [
-      {**vars(candidate), "text": candidate.text if candidate.end else None}
-      for candidate in answer.nbest
-    ],
+    "text": text,
+    **logits,
+    "probability": 0.0,
+    "start": start,
+    "end": end,
   }
 
 
 def file_text(text: str | None, version_2_with_negative: bool) -> str:
-  """Returns what the original's files have for a text of `to_json`."""
+  """Returns what the original's files have for the text of an answer."""
   no_answer = "" if version_2_with_negative else NO_SPAN_TEXT
   return no_answer if text is None else text
 
 
 def write_predictions(
-  output_dir: str,
-  answers: Mapping[str, rows.Answer],
-  version_2_with_negative: bool,
+  output_dir: str, answers: Mapping[str, Answer], version_2_with_negative: bool
 ) -> None:
   """Writes predictions.json, nbest_predictions.json and null_odds.json of 2.0.
 
-  The files appear together. `answers` are those of `to_json`, by question id.
+  The files appear together. `answers` are an AnswerDecoder's by question id.
   """
-
-  def in_file(candidate: dict[str, Any]) -> dict[str, Any]:
-    text = file_text(candidate["text"], version_2_with_negative)
-    return {name: {**candidate, "text": text}[name] for name in _NBEST_FIELDS}
-
   contents: dict[str, dict[str, Any]] = {
-    "predictions.json": {
-      qas_id: file_text(answer["answer"], version_2_with_negative)
-      for qas_id, answer in answers.items()
-    },
-    "nbest_predictions.json": {
-      qas_id: [*map(in_file, answer["nbest"])]
-      for qas_id, answer in answers.items()
-    },
+    "predictions.json": {},
+    "nbest_predictions.json": {},
   }
+  texts, nbest = contents.values()
+  for qas_id, answer in answers.items():
+    texts[qas_id] = file_text(answer["answer"], version_2_with_negative)
+    nbest[qas_id] = [
+      {name: candidate[name] for name in _NBEST_FIELDS}
+      | {"text": file_text(candidate["text"], version_2_with_negative)}
+      for candidate in answer["nbest"]
+    ]
   if version_2_with_negative:
     contents["null_odds.json"] = {
       qas_id: answer["null_odds"] for qas_id, answer in answers.items()

@@ -3,6 +3,7 @@
 import bisect
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -10,15 +11,12 @@ from typing import Any
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.files import json_files, recognize, tables
+from bert_tf.files import json_files, messages
 from bert_tf.tasks.rows import Row
 
 # A word, as SQuAD's readers split text. Unlike `str.split`, they do not split
 # at other white space, such as U+00A0.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
-
-# Maximum faults of one kind that are logged, unless verbose_logging is set.
-_MAX_REPORTED = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,9 +28,7 @@ class FileAnswer:
 
 
 @dataclasses.dataclass(frozen=True)
-class FileQuestion:
-  """A question in a SQuAD file."""
-
+class _Question:
   id: str | int
   question: str
   answers: list[FileAnswer] | None = None
@@ -40,25 +36,19 @@ class FileQuestion:
 
 
 @dataclasses.dataclass(frozen=True)
-class FileParagraph:
-  """A context and its questions in a SQuAD file."""
-
+class _Paragraph:
   context: str
-  qas: list[FileQuestion]
+  qas: list[_Question]
 
 
 @dataclasses.dataclass(frozen=True)
-class FileArticle:
-  """An article in a SQuAD file."""
-
-  paragraphs: list[FileParagraph]
+class _Article:
+  paragraphs: list[_Paragraph]
 
 
 @dataclasses.dataclass(frozen=True)
-class SquadFile:
-  """The JSON of a SQuAD file."""
-
-  data: list[FileArticle]
+class _SquadFile:
+  data: list[_Article]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,27 +74,7 @@ def read_squad_examples(
   version_2_with_negative: bool = False,
   verbose_logging: bool = False,
 ) -> list[Row]:
-  """Reads the questions of a SQuAD file; see `parse`."""
-  form = recognize.form_of(input_file)
-  if form not in ("", "a JSON object"):
-    raise ValueError(
-      f"{input_file} holds {form}, but SQuAD's format is one JSON object with "
-      "data, paragraphs and qas. docs/question_answering.md converts others."
-    )
-  value = json_files.read(input_file)
-  return parse(
-    value, input_file, is_training, version_2_with_negative, verbose_logging
-  )
-
-
-def parse(
-  value: Any,
-  name: str,
-  is_training: bool,
-  version_2_with_negative: bool = False,
-  verbose_logging: bool = False,
-) -> list[Row]:
-  """Returns the questions of SQuAD's JSON in order; `name` is for messages.
+  """Reads the questions of a SQuAD file, in order.
 
   A row has `id`, `question`, `context`; `answers`, the texts of the accepted
   answers, None if the file has no answers; `label`, the first of them; and
@@ -116,69 +86,61 @@ def parse(
 
   Raises:
     ValueError: if a field is missing, has another type, is out of bounds or not
-      unique; names the field or the question. Also for version_2_with_negative
-      with a training file of SQuAD 1.1, or if no question can be used.
+      unique; names the field or the question. Also if no question can be used.
   """
-  questions = [
-    (paragraph.context, qa)
-    for article in json_files.check(value, SquadFile, name).data
-    for paragraph in article.paragraphs
-    for qa in paragraph.qas
-  ]
-  needs_field = is_training and version_2_with_negative
-  if needs_field and all(
-    qa.is_impossible is None and qa.answers != [] for _, qa in questions
-  ):
-    raise ValueError(
-      f"{name}: no question has the field is_impossible. Set "
-      "`version_2_with_negative=False` for data of SQuAD 1.1."
-    )
-  rows: tables.Examples[Row] = tables.Examples()
-  contexts = functools.cache(Context)
+  rows: list[Row] = []
   ids: set[str] = set()
   not_found: list[str] = []
-  for context, qa in questions:
-    row = make_row(str(qa.id), qa.question, context, qa.answers)
-    row["is_impossible"] = qa.is_impossible
-    if not is_training and row["id"] in ids:
-      raise ValueError(
-        f"{name} has two questions with the id {row['id']!r}. Ids identify "
-        "predictions, so make them unique."
+  articles = json_files.read(input_file, _SquadFile).data
+  for paragraph in itertools.chain(*(each.paragraphs for each in articles)):
+    context = Context(paragraph.context)
+    for qa in paragraph.qas:
+      row = make_row(
+        str(qa.id), qa.question, context.text, qa.answers, qa.is_impossible
       )
-    ids.add(row["id"])
-    if is_training:
-      fault = locate(
-        row, qa.answers or [], contexts(context), version_2_with_negative, name
-      )
+      answers, fault = qa.answers or [], ""
+      if is_training:
+        fault = locate(
+          row, answers, context, version_2_with_negative, input_file
+        )
+      elif row["id"] in ids:
+        raise ValueError(
+          f"{input_file} has two questions with the id {row['id']!r}. Ids "
+          "identify predictions, so make them unique."
+        )
+      ids.add(row["id"])
       if fault:
         not_found.append(fault)
-        continue
-    rows.append(row)
+      else:
+        rows.append(row)
   if not_found:
-    shown = not_found if verbose_logging else not_found[:_MAX_REPORTED]
-    if len(shown) < len(not_found):
-      shown.append("... (`verbose_logging` lists all)")
+    num_shown = len(not_found) if verbose_logging else 5
+    faults = messages.join_names(not_found, num_shown)
     logging.warning(
-      f"{name}: {len(not_found)} questions are left out, because the answer "
-      f"is not in the context: {'; '.join(shown)}."
+      f"{input_file}: {len(not_found)} questions are left out, because the "
+      f"answer is not in the context: {faults} (`verbose_logging` lists all)."
     )
-  rows.dropped = not_found
   if not rows:
-    raise ValueError(f"{name} has no question that can be used.")
+    raise ValueError(f"{input_file} has no question that can be used.")
   return rows
 
 
 def make_row(
-  qas_id: str, question: str, context: str, answers: list[FileAnswer] | None
+  qas_id: str,
+  question: str,
+  context: str,
+  answers: list[FileAnswer] | None,
+  is_impossible: bool | None = None,
 ) -> Row:
-  """Returns the row of a question; `answers` are None if they are not known."""
+  """Returns the row of a question; None stands for what is not known."""
   texts = None if answers is None else [answer.text for answer in answers]
   return {
     "id": qas_id,
     "question": question,
     "context": context,
     "answers": texts,
-    "label": next(iter(texts or ()), None),
+    "label": texts[0] if texts else None,
+    "is_impossible": is_impossible,
   }
 
 
@@ -225,32 +187,25 @@ def locate(
   if is_impossible is None:
     # Some files mark impossible questions only by an empty list of answers.
     is_impossible = row["answers"] == []
-  if version_2_with_negative and is_impossible:
-    row["is_impossible"] = True
+  row["is_impossible"] = version_2_with_negative and is_impossible
+  if row["is_impossible"]:
     return ""
-  place = f"{name}: question {row['id']!r}"
   if len(answers) != 1:
     raise ValueError(
-      f"{place} has {len(answers)} answers. A training question has exactly "
-      "1, or none with `version_2_with_negative`."
+      f"{name}: question {row['id']!r} has {len(answers)} answers. A training "
+      "question has exactly 1, or none with `version_2_with_negative`."
     )
   [answer] = answers
   start = answer.answer_start
   last = start + len(answer.text) - 1
-  if max(start, last) >= len(context.text):
-    raise ValueError(
-      f"{place}: answer_start is {start} and the answer of {len(answer.text)} "
-      f"characters exceeds its context of {len(context.text)}."
-    )
   # The words at or before both characters; -1 before the first word.
-  start_position, end_position = (
+  first_word, last_word = (
     bisect.bisect_right(context.char_starts, char) - 1 for char in (start, last)
   )
-  words = context.doc_tokens[start_position : end_position + 1]
-  there = " ".join(words) if start_position >= 0 else ""
-  cleaned_text = " ".join(tokenization.whitespace_tokenize(answer.text))
-  if not cleaned_text or cleaned_text not in there:
-    return f"{row['id']!r}, {cleaned_text!r} is not in {there!r} at {start}"
-  row |= {"start_position": start_position, "end_position": end_position}
-  row["is_impossible"] = False
+  words = context.doc_tokens[first_word : last_word + 1]
+  text = " ".join(words) if first_word >= 0 else ""
+  answer_text = " ".join(tokenization.whitespace_tokenize(answer.text))
+  if not answer_text or answer_text not in text:
+    return f"{row['id']!r}, {answer_text!r} is not in {text!r} at {start}"
+  row |= {"start_position": first_word, "end_position": last_word}
   return ""

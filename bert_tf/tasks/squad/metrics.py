@@ -11,7 +11,7 @@ from absl import logging
 
 from bert_tf.files import json_files, paths, shard_files
 from bert_tf.tasks.rows import Row
-from bert_tf.tasks.squad import examples as squad_data
+from bert_tf.tasks.squad.examples import read_squad_examples
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -39,8 +39,7 @@ class SquadAnswers:
 
 
 def correct_answers(
-  rows: Sequence[Row],
-  version_2_with_negative: bool = False,
+  rows: Sequence[Row], version_2_with_negative: bool = False
 ) -> SquadAnswers | None:
   """Returns the accepted answers; None for a file without answers.
 
@@ -49,19 +48,15 @@ def correct_answers(
   without the field are left out, with a warning. The file counts as without
   answers if all lists are empty and no question is marked impossible.
   """
-  texts = {row["id"]: row["answers"] for row in rows}
-  unanswered = [qas_id for qas_id, answers in texts.items() if answers is None]
+  texts = {r["id"]: r["answers"] for r in rows if r["answers"] is not None}
   is_marked = any(row.get("is_impossible") for row in rows)
   if not is_marked and not any(texts.values()):
     return None
-  if unanswered:
+  if unanswered := [row["id"] for row in rows if row["answers"] is None]:
     logging.warning(
-      "%d of %d questions have no `answers`, such as %s. They are not scored.",
-      len(unanswered),
-      len(texts),
-      unanswered[0],
+      f"{len(unanswered)} of {len(rows)} questions have no `answers`, such as "
+      f"{unanswered[0]}. They are not scored."
     )
-  texts = {q: answers for q, answers in texts.items() if answers is not None}
   is_v2 = is_marked or (version_2_with_negative and [] in texts.values())
   return SquadAnswers(texts, is_v2)
 
@@ -127,26 +122,24 @@ def squad_summary(
     `HasAns_total` for questions with an answer, and `NoAns_*` for others.
   """
   scores = squad_scores(answers, predictions)
-  exact, f1 = _percent(list(scores.values()))
-  summary = {"exact_match": exact, "f1": f1, "total": len(scores)}
+  parts = {"": scores}
   if answers.is_v2:
-    for name, has_answer in (("HasAns", True), ("NoAns", False)):
-      part = [
-        score
+    for prefix, has_answer in (("HasAns_", True), ("NoAns_", False)):
+      parts[prefix] = {
+        qas_id: score
         for qas_id, score in scores.items()
         if bool(answers.texts[qas_id]) == has_answer
-      ]
-      if part:
-        exact, f1 = _percent(part)
-        summary[f"{name}_exact"] = exact
-        summary[f"{name}_f1"] = f1
-        summary[f"{name}_total"] = len(part)
+      }
+  summary: dict[str, float | int] = {}
+  for prefix, part in parts.items():
+    if part:
+      exact, f1 = zip(*part.values())
+      summary[prefix + ("exact" if prefix else "exact_match")] = (
+        100.0 * sum(exact) / len(part)
+      )
+      summary[f"{prefix}f1"] = 100.0 * sum(f1) / len(part)
+      summary[f"{prefix}total"] = len(part)
   return summary
-
-
-def _percent(scores: Sequence[tuple[float, float]]) -> tuple[float, float]:
-  exact, f1 = zip(*scores)
-  return 100.0 * sum(exact) / len(scores), 100.0 * sum(f1) / len(scores)
 
 
 def best_null_thresholds(
@@ -239,7 +232,7 @@ def evaluate_files(
   """
   # Only predictions of SQuAD 2.0 come with null odds.
   answers = correct_answers(
-    squad_data.read_squad_examples(data_file, is_training=False),
+    read_squad_examples(data_file, is_training=False),
     version_2_with_negative=null_odds_file is not None,
   )
   if answers is None:
@@ -250,11 +243,8 @@ def evaluate_files(
     raise ValueError(f"{predictions_file} answers no question of {data_file}.")
   if missing:
     logging.warning(
-      "%s lacks %d of %d questions, such as %s. They count as wrong.",
-      predictions_file,
-      len(missing),
-      len(answers.texts),
-      min(missing),
+      f"{predictions_file} lacks {len(missing)} of {len(answers.texts)} "
+      f"questions, such as {min(missing)}. They count as wrong."
     )
   results = squad_summary(answers, predictions)
   if null_odds_file:

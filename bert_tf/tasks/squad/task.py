@@ -14,18 +14,19 @@ from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Answer, Results, Row
-from bert_tf.tasks.squad import config as config_lib
-from bert_tf.tasks.squad import decoding, examples, metrics, windows
+from bert_tf.tasks.squad import decoding, examples, metrics
+from bert_tf.tasks.squad.config import SquadSettings
+from bert_tf.tasks.squad.windows import make_windows
 from bert_tf.training import results
 
 # Seed that shuffles the training questions; the original fixes it, too.
 _SHUFFLE_SEED = 12345
 
 
-class SquadTask(base.Task[config_lib.SquadSettings]):
+class SquadTask(base.Task[SquadSettings]):
   """Finds the answers to questions in their contexts.
 
-  An answer is one of `decoding.to_json`.
+  An answer is one of `decoding.AnswerDecoder`.
   """
 
   name = "squad"
@@ -38,7 +39,6 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
   predicted_split = "dev"
   has_loss = False  # Evaluations score the texts of answers.
   unread_features = ("unique_ids", "is_impossible")
-  reuses_records = True
 
   @property
   def width(self) -> int | None:
@@ -75,15 +75,6 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
     )
     if split == "train":
       return questions
-    num_impossible = sum(bool(row["is_impossible"]) for row in questions)
-    if num_impossible and not self._has_negatives:
-      logging.warning(
-        "%s: %d of %d questions have no answer, but the model answers all. Set "
-        "`version_2_with_negative` for data of SQuAD 2.0.",
-        path,
-        num_impossible,
-        len(questions),
-      )
     needs_answers = config.do_eval or config.train.eval_every_steps > 0
     if needs_answers and metrics.correct_answers(questions) is None:
       raise ValueError(
@@ -96,18 +87,16 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
     """Adds the accepted answers, and for training the place of the only one."""
     answers = examples.to_answers(label, row["context"])
     labelled = examples.make_row(
-      row["id"], row["question"], row["context"], answers
+      row["id"], row["question"], row["context"], answers, not answers
     )
-    labelled["is_impossible"] = not answers
     if split != "train":
       return labelled
     if not answers and not self._has_negatives:
       raise ValueError("it has no answer; set `version_2_with_negative`.")
     context = examples.Context(row["context"])
-    fault = examples.locate(
+    if fault := examples.locate(
       labelled, answers, context, self._has_negatives, "the row"
-    )
-    if fault:
+    ):
       raise ValueError(f"{fault}.")
     return labelled
 
@@ -127,19 +116,12 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the windows of each context; none if it has no word pieces."""
-    for context, cut in windows.make_windows(
-      rows, self.tokenizer, self.settings
-    ):
-      yield base.Inputs(
-        [window.model_input for window in cut],
-        (context, cut),
-        is_cut=any(window.is_question_cut for window in cut),
-      )
+    return make_windows(rows, self.tokenizer, self.settings)
 
   def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the id of each window, and for training its answer's place."""
-    _, cut = inputs.state
-    for window in cut:
+    _, windows = inputs.state
+    for window in windows:
       features = {"unique_ids": np.array(window.unique_id)}
       if "start_position" in row:
         features["start_positions"] = np.array(window.start_position)
@@ -161,15 +143,13 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
   ) -> Answer:
     """Returns the best answer of all windows."""
-    context, cut = inputs.state
-    starts, ends = np.full(
-      (2, len(cut), self.max_seq_length), -np.inf, np.float32
-    )
+    context, windows = inputs.state
+    shape = (2, len(windows), self.max_seq_length)
+    starts, ends = np.full(shape, -np.inf, np.float32)
     for number, output in enumerate(outputs):
       for logits, name in zip((starts, ends), self.outputs):
         logits[number, : len(output[name])] = output[name]
-    answer = self._decoder.predict(context, cut, starts, ends)
-    return decoding.to_json(answer)
+    return self._decoder.predict(context, windows, starts, ends)
 
   def score(self, rows: Sequence[Row], answers: Sequence[Answer]) -> Results:
     """Returns the scores of the answers; {} if the rows have none."""
@@ -184,9 +164,9 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
     }
     scores = metrics.squad_summary(correct, texts)
     if correct.is_v2 and has_negatives:
-      # These scores do not depend on null_score_diff_threshold.
-      # A threshold is a question's odds. It is written as a float32, which must
-      # not be below these odds, so the next larger one is taken.
+      # These scores do not depend on null_score_diff_threshold. A threshold is
+      # a question's odds. It is written as a float32, which must not be below
+      # these odds, so the next larger one is taken.
       infinity = np.float32(np.inf)
       null_odds = {
         qas_id: float(np.nextafter(np.float32(answer["null_odds"]), infinity))
@@ -200,19 +180,15 @@ class SquadTask(base.Task[config_lib.SquadSettings]):
     return scores
 
   def write_predictions(
-    self,
-    output_dir: str,
-    rows: Sequence[Row],
-    answers: Iterable[Answer],
+    self, output_dir: str, rows: Sequence[Row], answers: Iterable[Answer]
   ) -> Results:
     """Writes the predictions and, if the file has answers, their scores.
 
     If it has none, removes the eval_results.txt of earlier predictions.
     """
-    found = list(answers)
-    by_id = dict(zip((row["id"] for row in rows), found))
+    by_id = dict(zip((row["id"] for row in rows), answers))
     decoding.write_predictions(output_dir, by_id, self._has_negatives)
-    scores = self.score(rows, found)
+    scores = self.score(rows, [*by_id.values()])
     path = os.path.join(output_dir, "eval_results.txt")
     if scores:
       results.write_results(path, scores)

@@ -13,8 +13,8 @@ import numpy as np
 from bert_tf import tokenization
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row
-from bert_tf.tasks.squad import config as config_lib
-from bert_tf.tasks.squad import examples as squad_data
+from bert_tf.tasks.squad.config import SquadSettings
+from bert_tf.tasks.squad.examples import Context
 
 _FIRST_UNIQUE_ID = 1000000000
 
@@ -33,29 +33,22 @@ class InputFeatures:
   # First and last position of the answer; 0 if it is not in the window.
   start_position: int
   end_position: int
-  # Whether the question exceeds max_query_length.
-  is_question_cut: bool = False
-
-  @property
-  def model_input(self) -> base.ModelInput:
-    """The window as the model's input; the context is in segment 1."""
-    return base.model_input(self.input_ids, self.doc_offset)
 
 
 def make_windows(
   rows: Iterable[Row],
   tokenizer: tokenization.FullTokenizer,
-  settings: config_lib.SquadSettings,
-) -> Iterator[tuple[squad_data.Context, list[InputFeatures]]]:
-  """Yields the context and the windows of each row.
+  settings: SquadSettings,
+) -> Iterator[base.Inputs]:
+  """Yields the windows of each row; none if the context has no pieces.
 
-  There is no window if the context has no pieces.
+  The `state` is (Context, list of InputFeatures).
   """
   max_seq_length, doc_stride = settings.max_seq_length, settings.doc_stride
   assert max_seq_length and doc_stride
   cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   # Questions share a context; its pieces take 8 bytes each.
-  contexts = functools.cache(squad_data.Context)
+  contexts = functools.cache(Context)
   read_pieces = functools.cache(functools.partial(_read_pieces, tokenizer))
   unique_id = _FIRST_UNIQUE_ID
   for row in rows:
@@ -88,15 +81,18 @@ def make_windows(
           is_max_context=best_windows[first:end] == i,
           start_position=start_position,
           end_position=end_position,
-          is_question_cut=len(question) > len(query),
         )
       )
       unique_id += 1
-    yield context, windows
+    yield base.Inputs(
+      [base.model_input(x.input_ids, x.doc_offset) for x in windows],
+      (context, windows),
+      is_cut=bool(windows) and len(question) > len(query),
+    )
 
 
 def _read_pieces(
-  tokenizer: tokenization.FullTokenizer, context: squad_data.Context
+  tokenizer: tokenization.FullTokenizer, context: Context
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns a context's word pieces and the word of each, int32 [pieces]."""
   pieces = [tokenizer.tokenize_to_ids(word) for word in context.doc_tokens]

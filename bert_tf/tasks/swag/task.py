@@ -1,22 +1,22 @@
 """Multiple choice, such as SWAG (Devlin et al. 2019, 4.4)."""
 
-import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from bert_tf.files import tables
+from bert_tf.files.tables import BadRowError
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
-from bert_tf.tasks import config as config_lib
+from bert_tf.tasks.config import TaskSettings
 from bert_tf.tasks.rows import Answer, Results, Row
-from bert_tf.tasks.swag import layouts
 from bert_tf.training import results
 
 
-class SwagTask(base.Task[config_lib.TaskSettings]):
+class SwagTask(base.Task[TaskSettings]):
   """Chooses one of several continuations of a text.
 
   `choices` include the start that all of them have in common, as in SWAG. An
@@ -27,37 +27,27 @@ class SwagTask(base.Task[config_lib.TaskSettings]):
   fields = ("context", "choices")
   num_required = 2
   loss_mask = "is_real_example"
-  reuses_records = True
-
-  @functools.cached_property
-  def layout(self) -> layouts.ChoiceLayout:
-    """The files and their columns."""
-    return layouts.file_layout(self.config)
 
   @property
   def files(self) -> Mapping[str, base.SplitFile]:
     """The file of each split."""
-    folder = self.config.data_dir
+    names = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}
     return {
-      split: base.SplitFile(os.path.join(folder, name), "data_dir")
-      for split, name in self.layout.files.items()
+      split: base.SplitFile(
+        os.path.join(self.config.data_dir, name), "data_dir"
+      )
+      for split, name in names.items()
     }
 
   def read(self, split: str) -> Sequence[Row]:
     """Reads the rows of a split."""
-    is_test = split == "test"
-    # Predictions must match the test file row by row.
-    skip = None if is_test else self.config.skip_bad_rows
-    path = self.files[split].path or ""
-    return layouts.read_rows(path, self.layout, not is_test, skip)
+    return read_rows(self.files[split].path or "", split != "test")
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
-    """Adds the index of the right choice, in the form of label_type."""
-    choices = row["choices"]
-    if len(choices) < 2:
-      raise ValueError(f"there is only one choice: {choices}.")
-    index = layouts.label_id(label, choices, self.layout.label_type)
-    return {**row, "label": index}
+    """Adds the index of the right choice."""
+    if len(row["choices"]) < 2:
+      raise ValueError(f"there is only one choice: {row['choices']}.")
+    return {**row, "label": read_label(label, len(row["choices"]))}
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the sequences of each row, one for each choice."""
@@ -96,23 +86,59 @@ class SwagTask(base.Task[config_lib.TaskSettings]):
     return {"choice": int(row.argmax()), "probabilities": base.digits(row)}
 
   def write_predictions(
-    self,
-    output_dir: str,
-    rows: Sequence[Row],
-    answers: Iterable[Answer],
+    self, output_dir: str, rows: Sequence[Row], answers: Iterable[Answer]
   ) -> Results:
     """Writes test_results.tsv and predictions.jsonl."""
-    objects = []
-    for row, answer in zip(rows, answers):
-      chosen = answer["choice"]
-      objects.append(
-        {
-          "id": row["id"],
-          "text": row["context"],
-          "text_b": row["choices"][chosen],
-          "label": row["choice_labels"][chosen],
-          "probabilities": answer["probabilities"],
-        }
-      )
+    objects = [
+      {
+        "id": row["id"],
+        "text": row["context"],
+        "text_b": row["choices"][answer["choice"]],
+        "label": answer["choice"],
+        "probabilities": answer["probabilities"],
+      }
+      for row, answer in zip(rows, answers)
+    ]
     results.write_probabilities(output_dir, objects)
     return {}
+
+
+def read_rows(path: str, has_labels: bool) -> list[Row]:
+  """Reads a file with SWAG's columns: sent1, sent2, ending0 and so on, label.
+
+  A row has `id`, its file and line; the `context`; the `choices`; and the index
+  of the right one as `label`, if the file has labels. A file may have any
+  number of endings, and sent2 may be empty or missing.
+
+  Raises ValueError with file and line for a faulty row, or if there is none.
+  """
+  prefix = os.path.splitext(os.path.basename(path))[0]
+
+  def convert(line: int, cells: Any) -> Row:
+    # Zellers et al. 2018. Sentence A is "the given sentence", and sentence B "a
+    # possible continuation" (Devlin et al. 2019, 4.4). The endings complete a
+    # second sentence, whose beginning therefore belongs to B.
+    context = tables.get_text(cells, "sent1", may_be_empty=not has_labels)
+    choices: list[str] = []
+    while (ending := f"ending{len(choices)}") in cells:
+      text = tables.get_text(cells, ending, may_be_empty=not has_labels)
+      choices.append(f"{cells.get('sent2', '')} {text}".strip())
+    row: Row = {"id": f"{prefix}-{line - 1}", "context": context}
+    row["choices"] = choices
+    if has_labels:
+      row["label"] = read_label(cells["label"], len(choices))
+    return row
+
+  needed = ["sent1", "ending0", "ending1"] + ["label"] * has_labels
+  rows = tables.read(tables.Table(path, "csv", needed), convert)
+  if not rows:
+    raise ValueError(f"{path} holds no examples.")
+  return rows
+
+
+def read_label(label: Any, num_choices: int) -> int:
+  """Returns the index that a label is; raises BadRowError for another one."""
+  names = [str(index) for index in range(num_choices)]
+  if (name := str(label).strip()) not in names:
+    raise BadRowError(f"label {label!r} is none of {', '.join(names)}")
+  return int(name)

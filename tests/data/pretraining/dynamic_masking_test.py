@@ -6,9 +6,11 @@ The draws are the same in every run, so no test fails by chance.
 import itertools
 import random
 
+import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import strategies
 
 from bert_tf.data.pretraining import dynamic_masking, masking
 
@@ -35,7 +37,12 @@ def example(num_tokens, seed=0):
   return np.pad(ids, (0, LENGTH - num_tokens)).astype(np.int32)
 
 
-def dynamic(rows, seed=1, epoch=0, cls_positions=None, **settings):
+CONTINUING = {index for token, index in VOCAB.items() if token[:2] == "##"}
+
+
+def dynamic(
+  rows, seed=1, epoch=0, cls_positions=None, compiled=True, **settings
+):
   """Masks rows, [B, F], at the places 0, 1, ...; returns the features."""
   rows = np.array(rows)
   config = masking.MaskingConfig(**settings)
@@ -48,7 +55,8 @@ def dynamic(rows, seed=1, epoch=0, cls_positions=None, **settings):
   epochs = tf.fill([len(rows)], tf.constant(epoch, tf.int64))
   places = tf.range(len(rows), dtype=tf.int64)
   masker = dynamic_masking.DynamicMasker(config, VOCAB, seed)
-  masked = tf.function(masker.mask)(features, epochs, places)
+  mask = tf.function(masker.mask) if compiled else masker.mask
+  masked = mask(features, epochs, places)
   return {name: value.numpy() for name, value in masked.items()}
 
 
@@ -119,53 +127,59 @@ def test_over_a_million_words_dynamic_and_static_masks_have_equal_statistics(
   assert np.abs(deviations(*pairs, len(rows))).max() < LIMIT
 
 
-@pytest.mark.parametrize("do_whole_word_mask", [False, True])
-@pytest.mark.parametrize(("prob", "most"), [(0.15, 20), (0.5, 9)])
-def test_the_number_and_places_of_labels_follow_the_static_rules(
-  do_whole_word_mask, prob, most
+PIECES = strategies.lists(
+  strategies.integers(5, len(VOCAB) - 1), min_size=1, max_size=30
+)
+
+
+@hypothesis.given(
+  PIECES,
+  PIECES,
+  strategies.booleans(),
+  strategies.floats(0.01, 1),
+  strategies.integers(1, 30),
+  strategies.integers(0, 9),
+)
+def test_masks_keep_to_the_budget_and_mask_words_as_a_whole(
+  first, second, whole_words, prob, most, seed
 ):
-  rows = [example(n, seed=n) for n in range(5, LENGTH + 1)]
+  ids = [CLS, *first, SEP, *second, SEP]
+  row = np.pad(ids, (0, LENGTH - len(ids))).astype(np.int32)
   settings = {
     "masked_lm_prob": prob,
     "max_predictions_per_seq": most,
-    "do_whole_word_mask": do_whole_word_mask,
+    "do_whole_word_mask": whole_words,
   }
-  features = dynamic(rows, **settings)
-  for i, original in enumerate(rows):
-    num_tokens = (original > 0).sum()
-    count = min(most, max(1, round(num_tokens * prob)))
-    weights = features["masked_lm_weights"][i]
-    num_chosen = int(weights.sum())
-    assert weights[:num_chosen].all() and not weights[num_chosen:].any()
-    positions = features["masked_lm_positions"][i][:num_chosen]
-    can_be_masked = ~np.isin(original, (0, CLS, SEP))
-    assert (np.diff(positions) > 0).all() and can_be_masked[positions].all()
-    labels = features["masked_lm_ids"][i]
-    assert (labels[:num_chosen] == original[positions]).all()
-    assert not labels[num_chosen:].any()
-    assert not features["masked_lm_positions"][i][num_chosen:].any()
-    if do_whole_word_mask:
-      assert num_chosen <= count
+  room = min(most, max(1, round(len(ids) * prob)))
+  candidates = np.flatnonzero(~np.isin(row, (0, CLS, SEP)))
+  # A ## piece belongs to the word before it, even across [SEP], as in 2018.
+  words = [[candidates[0]]]
+  for position in candidates[1:]:
+    if whole_words and row[position] in CONTINUING:
+      words[-1].append(position)
     else:
-      assert num_chosen == min(count, can_be_masked.sum())
-    others = np.setdiff1d(np.arange(LENGTH), positions)
-    assert (features["input_ids"][i][others] == original[others]).all()
-
-
-def test_whole_words_are_masked_together_or_not_at_all():
-  head, tail = VOCAB["t0"], VOCAB["##t2"]
-  # The piece after [CLS] begins a word. The piece after [SEP] may continue one.
-  row = [CLS, tail, head, tail, tail, head, SEP, tail, head, tail, head, SEP]
-  rows = np.repeat([np.pad(row, (0, 52)).astype(np.int32)], 500, axis=0)
-  settings = {"do_whole_word_mask": True, "masked_lm_prob": 0.3}
-  chosen = chosen_pieces(dynamic(rows, **settings))
-  _, expected = static(rows, **settings)
-  words = [[1], [2, 3, 4], [5, 7], [8, 9], [10]]
-  for is_chosen in (chosen, expected):
+      words.append([position])
+  features = dynamic([row], seed, compiled=False, **settings)
+  [static_ids], [was_chosen] = static([row], seed, **settings)
+  [is_chosen] = chosen_pieces(features)
+  for masked, chosen in (
+    (features["input_ids"][0], is_chosen),
+    (static_ids, was_chosen),
+  ):
+    left = room - chosen.sum()
+    assert left >= 0 and set(np.flatnonzero(chosen)) <= set(candidates)
+    assert (masked == row)[~chosen].all()
     for word in words:
-      assert (is_chosen[:, word].all(1) == is_chosen[:, word].any(1)).all()
-  # The same sets of round(12 * 0.3) pieces occur as in static masking.
-  assert {tuple(row) for row in chosen} == {tuple(row) for row in expected}
+      assert chosen[word].all() or not chosen[word].any()
+      assert chosen[word[0]] or len(word) > left  # Else it would be masked.
+  count = is_chosen.sum()
+  weights, positions, labels = (
+    features[f"masked_lm_{name}"][0] for name in ("weights", "positions", "ids")
+  )
+  assert weights[:count].all() and not weights[count:].any()
+  assert (positions[:count] == np.flatnonzero(is_chosen)).all()
+  assert (labels[:count] == row[positions[:count]]).all()
+  assert not positions[count:].any() and not labels[count:].any()
 
 
 def test_masks_depend_only_on_seed_epoch_and_place():

@@ -224,18 +224,6 @@ def test_without_nsp_each_pass_has_the_text_once_in_single_segments(tmp_path):
   assert all(len({(i - 5) // 45 for i in ids[1:-1]}) == 1 for ids in rows)
 
 
-def test_pieces_that_do_not_fit_into_an_instance_are_counted(tmp_path):
-  # Four sentences of 6 pieces fill 20 positions, and 4 pieces are cut off.
-  vocab_file, text = write_ids(tmp_path, sentences_of_distinct_pieces(3, 9, 6))
-  config = make_config(
-    vocab_file, no_nsp=True, max_seq_length=22, short_seq_prob=0.0
-  )
-  output = str(tmp_path / "out")
-  summary = pretraining_shards.create(config, [str(text)], output)
-  assert summary.counts.num_instances == 10 * 3 * 3
-  assert summary.counts.num_cut == 10 * 3 * (4 + 4)
-
-
 @pytest.mark.parametrize(
   ("flags", "message"),
   [

@@ -78,7 +78,7 @@ def test_a_checkpoint_holds_the_sum_under_the_names_of_the_original(tmp_path):
 
 def test_an_adapter_is_small_and_merges_into_its_base_model(tmp_path):
   model, before = model_with_updates()
-  adapters.save(str(tmp_path), lora.tensors(model))
+  adapters.save_adapter(str(tmp_path), lora.tensors(model))
   shapes = adapters.open_adapter(str(tmp_path)).shapes
   assert not any(name.endswith("/kernel") for name in shapes)
   assert len(shapes) == 3 * 4 + 3
@@ -87,21 +87,24 @@ def test_an_adapter_is_small_and_merges_into_its_base_model(tmp_path):
     if variable.path.startswith("bert/"):
       variable.assign(before[variable.path])
   path = str(tmp_path / "adapter" / "lora.ckpt")
-  assert set(adapters.add(other, path)) == {"output_weights", "output_bias"}
+  assert set(adapters.add_adapter(other, path)) == {
+    "output_weights",
+    "output_bias",
+  }
   np.testing.assert_allclose(other(IDS), model(IDS), atol=1e-5)
 
 
 def test_an_adapter_of_another_model_is_refused(tmp_path):
   model, before = model_with_updates()
-  adapters.save(str(tmp_path), lora.tensors(model))
+  adapters.save_adapter(str(tmp_path), lora.tensors(model))
   with pytest.raises(ValueError, match="another model: output_"):
-    adapters.add(heads.ClassifierModel(CONFIG, 2), str(tmp_path))
+    adapters.add_adapter(heads.ClassifierModel(CONFIG, 2), str(tmp_path))
   # No adapter; a checkpoint of a run with LoRA, or what has no checksums.
   for number, tensors in enumerate((before, lora.tensors(model))):
     path = str(tmp_path / f"model.ckpt-{number}")
     checkpoints.write(path, tensors)
     with pytest.raises(ValueError, match=f"model.ckpt-{number} .*adapter"):
-      adapters.add(model, path)
+      adapters.add_adapter(model, path)
   # The shapes are the same, and all values except those of one kernel.
   other = heads.ClassifierModel(CONFIG, 3)
   for variable in other.weights:
@@ -111,7 +114,7 @@ def test_an_adapter_of_another_model_is_refused(tmp_path):
     ValueError,
     match=f"lora.ckpt .*another `init_checkpoint`.* in {QUERY}/kernel",
   ):
-    adapters.add(other, str(tmp_path))
+    adapters.add_adapter(other, str(tmp_path))
 
 
 def test_lora_needs_a_bert_and_a_rank_that_fits():

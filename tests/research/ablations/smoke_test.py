@@ -24,14 +24,14 @@ def write_data(folder):
   documents = ["\n".join(sentence() for _ in range(12)) for _ in range(40)]
   (folder / "text.txt").write_text("\n\n".join(documents) + "\n")
   glue = folder / "glue"
-  docs_files._write_glue(glue, sentence)
+  docs_files.write_glue(glue, sentence)
   questions = [
     f"{i}\t{sentence()}\t{sentence()}\t{'not_' * (i % 2)}entailment"
     for i in range(12)
   ]
   header = "index\tquestion\tsentence\tlabel"
-  docs_files._write_tsv(glue / "QNLI", header, questions)
-  docs_files._write_squad(folder, sentence)
+  docs_files.write_tsv(glue / "QNLI", header, questions)
+  docs_files.write_squad(folder, sentence)
   for name in ("eng.train", "eng.testa"):
     lines = ["-DOCSTART- -X- O O", ""]
     for _ in range(100):

@@ -76,12 +76,3 @@ def test_a_run_outside_the_band_is_described(references, tmp_path):
     "masked-LM loss is above the band from 55 to 100 steps"
   )
   assert ": 8," in text and "3.8 to 4.2" in text
-
-
-def test_different_settings_are_named(references, tmp_path):
-  run = command.read_run(write_run(tmp_path / "run", {1: 9.0}, width=256))
-  narrow, _ = reference_curves.read_all(references)
-  lines = list(reference_curves.differences(run, narrow))
-  assert "hidden_size: 256 in the run, 128 in the reference" in lines
-  assert "no_nsp: True in the run, False in the reference" in lines
-  assert not [line for line in lines if line.startswith("vocab_size")]

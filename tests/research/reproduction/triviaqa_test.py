@@ -14,9 +14,11 @@ def config(tmp_path):
   return triviaqa_files.write(tmp_path)
 
 
-def test_answers_stand_where_squad_reads_them(config):
+def test_answers_stand_where_squad_reads_them(config, tmp_path):
   articles, counts = triviaqa.convert(config)
-  read = examples.parse({"data": articles}, "made", is_training=True)
+  path = tmp_path / "made.json"
+  path.write_text(json.dumps({"data": articles}))
+  read = examples.read_squad_examples(str(path), is_training=True)
   found = {
     row["id"]: " ".join(
       row["context"].split()[row["start_position"] : row["end_position"] + 1]

@@ -8,8 +8,11 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
-from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import glue, layouts
+from bert_tf.tasks.classification.config import (
+  FILE_FORMATS,
+  ClassificationConfig,
+)
 from tests.support import setups
 
 RECORDED = ("CoLA", "MRPC", "MNLI", "XNLI")
@@ -72,7 +75,7 @@ def test_features_are_the_originals(
 ):
   layout = glue.get_task(name)
   task = setups.make(
-    classification_config.ClassificationConfig,
+    ClassificationConfig,
     tokenizer,
     max_seq_length,
     task_name=name,
@@ -189,16 +192,6 @@ def test_own_files_read_the_same_in_every_format(
   assert layouts.infer_labels(rows) == ("1", "2", "10")
 
 
-def test_a_csv_cell_may_hold_lines_and_an_error_names_the_last(tmp_path):
-  (tmp_path / "train.csv").write_text(
-    '\ufefftext,label\n"two\nlines",x\n"again\ntwo",\n', encoding="utf-8"
-  )
-  with pytest.raises(ValueError, match=r"train.csv:5: the label is empty"):
-    read(tmp_path, own("csv"))
-  (row,) = read(tmp_path, own("csv"), skip_bad_rows=True)
-  assert (row["text"], row["label"]) == ("two\nlines", "x")
-
-
 # A cell of text or a value of JSON, and the labels that it holds.
 LABELS = [
   ("x|y", ("x", "y")),
@@ -211,8 +204,7 @@ LABELS = [
   (["x", "y"], ("x", "y")),
   ([], ()),
   # None: the value is refused. A multi-hot list would be taken for labels.
-  *((value, None) for value in ("1,0,0", "[1, 0]", "[1 0 1]", "1|0|1")),
-  *((value, None) for value in ("['x', 'y']", "['x']", "x|y|x")),
+  *((value, None) for value in ("1|0|1", "x|y|x")),
   *((value, None) for value in ([1, 0, 0], ["0", "1", "1"], ["x", "y", "x"])),
   *((value, None) for value in ([True, False, True], [1.0, 0.0, 1.0])),
 ]
@@ -237,72 +229,38 @@ def test_multilabel_cells_hold_any_number_of_names(tmp_path, value, labels):
     assert layouts.infer_labels([row]) == tuple(sorted(labels))
 
 
-# (task, training file, part of the error).
 RTE_HEADER = "index\tsentence1\tsentence2\tlabel\n"
-FAULTS = {
-  "another header": (
-    "rte",
-    "question\tsentence\tlabel\n",
-    "train.tsv has no column 'sentence1' and no column 'sentence2'. Its "
-    "columns: question, sentence, label.",
-  ),
-  "only a header": ("rte", RTE_HEADER, "train.tsv holds no example"),
-  "a column too few": (
-    "rte",
-    RTE_HEADER + "0\ta\tb\tentailment\n1\tc\td\n",
-    "train.tsv:3: 3 columns instead of 4: 1 | c | d",
-  ),
-  "an unknown label": (
+JSON_LINE = '{{"text": {}, "label": {}}}\n'
+# (task, training file, part of the error).
+FAULTS = [
+  ("rte", RTE_HEADER, "train.tsv holds no example"),
+  ("rte", RTE_HEADER + "1\tc\td\n", "train.tsv:2: 3 columns instead of 4"),
+  (
     "rte",
     RTE_HEADER + "0\ta\tb\tneutral\n",
     "train.tsv:2: label 'neutral' is not one of entailment, not_entailment",
   ),
-  "no number": (
-    "sts-b",
-    "sentence1\tsentence2\tscore\na\tb\thigh\n",
-    "train.tsv:2: label 'high'",
-  ),
-  "a number out of range": (
+  (
     "sts-b",
     "sentence1\tsentence2\tscore\na\tb\t5.2\n",
-    "train.tsv:2: label '5.2' is not between 0.0 and 5.0",
+    "train.tsv:2: label '5.2' is not a number from 0.0 to 5.0",
   ),
-  "not UTF-8": ("cola", b"gj04\t1\t\t\xff\n", "train.tsv:1: not UTF-8"),
-  "not JSON": ("jsonl", '{"text": \n', "train.jsonl:1: not JSON"),
-  "a key that is missing": (
-    "jsonl",
-    '{"text": "a"}\n',
-    "train.jsonl:1: no column 'label' (`label_column`). Its columns: text",
-  ),
-  "a number as text": (
-    "jsonl",
-    '{"text": 5, "label": 1}\n',
-    "train.jsonl:1: 5 is not a text (column 'text'). `skip_bad_rows` leaves",
-  ),
-  **{
-    f"the label {label}": (
-      "jsonl",
-      f'{{"text": "a", "label": {label}}}\n',
-      "train.jsonl:1: ",
-    )
+  ("cola", "gj04\t1\t\t\udcff\n", "train.tsv:1: not UTF-8"),
+  ("jsonl", JSON_LINE.format(5, 1), "jsonl:1: 5 is not a text (column 'text')"),
+  *(
+    ("jsonl", JSON_LINE.format('"a"', label), "train.jsonl:1: ")
     for label in ("null", "NaN", "Infinity", '"\\ud83d"')
-  },
-  "an empty text": ("csv", "text;label\n ;1\n", "'text'). `skip_bad_rows` "),
-  "an open quotation mark": (
-    "csv",
-    'text,label\n"a,1\nb,2\n',
-    "train.csv:3: not CSV",
   ),
-}
+  ("csv", "text;label\n ;1\n", "'text')."),
+]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_an_error_names_file_line_and_value(tmp_path, fault):
-  name, content, expected = FAULTS[fault]
-  is_own = name in classification_config.FILE_FORMATS
+@pytest.mark.parametrize(("name", "content", "expected"), FAULTS)
+def test_an_error_names_file_line_and_value(tmp_path, name, content, expected):
+  is_own = name in FILE_FORMATS
   task = own(name) if is_own else glue.get_task(name)
-  content = content if isinstance(content, bytes) else content.encode()
-  (tmp_path / task.splits["train"].files[0]).write_bytes(content)
+  path = tmp_path / task.splits["train"].file
+  path.write_bytes(content.encode(errors="surrogateescape"))
   with pytest.raises(ValueError) as error:
     read(tmp_path, task)
   assert str(error.value).startswith(f"{tmp_path}/")

@@ -2,18 +2,17 @@
 
 import dataclasses
 import json
-import shutil
 
 import numpy as np
 import pytest
 
 import bert_tf
 from bert_tf.checkpoint import checkpoints
-from bert_tf.export import config as export_config
 from bert_tf.export import export
+from bert_tf.export.config import ExportConfig
 from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import windows as windows_lib
+from bert_tf.tasks.classification.config import LONG_TEXT_MODES
+from bert_tf.tasks.classification.task import cut_windows
 from tests.support import own_classification, runs
 
 base = own_classification.base
@@ -21,29 +20,18 @@ WORDS = "of and the in a to is was for on".split()
 ROOM = 6
 
 
-def test_head_and_tail_are_128_and_382_of_510():
-  ids = list(range(1000))
-  (window,) = windows_lib.cut_windows(ids, 510, "head_tail")
-  assert window == ids[:128] + ids[-382:]
-  (window,) = windows_lib.cut_windows(ids, 126, "head_tail")
-  assert window == ids[:31] + ids[-95:]  # 126 * 128 / 510 is 31.6.
-
-
-@pytest.mark.parametrize("long_text", classification_config.LONG_TEXT_MODES)
+@pytest.mark.parametrize("long_text", LONG_TEXT_MODES)
 @pytest.mark.parametrize("length", [0, 1, 509, 510])
 def test_a_text_that_fits_is_unchanged(long_text, length):
   ids = list(range(length))
-  assert windows_lib.cut_windows(ids, 510, long_text) == [ids]
-
-
-def test_truncation_keeps_the_start():
-  assert windows_lib.cut_windows([1, 2, 3, 4], 3, "truncate") == [[1, 2, 3]]
+  assert cut_windows(ids, 510, long_text) == [ids]
+  assert cut_windows([1, 2, 3, 4], 3, "truncate") == [[1, 2, 3]]
 
 
 @pytest.mark.parametrize("room", [1, 2, 3, 6, 7])
 @pytest.mark.parametrize("length", [8, 9, 13, 14, 100])
 def test_windows_are_full_and_cover_the_text_in_order(room, length):
-  windows = windows_lib.cut_windows(list(range(length)), room, "windows")
+  windows = cut_windows(list(range(length)), room, "windows")
   starts = [window[0] for window in windows]
   for start, window in zip(starts, windows):
     assert window == list(range(start, start + room))
@@ -57,10 +45,7 @@ def test_windows_are_full_and_cover_the_text_in_order(room, length):
 
 def cut_into_texts(words):
   """Returns the texts of the windows of a text of one-piece words."""
-  return [
-    " ".join(window)
-    for window in windows_lib.cut_windows(words, ROOM, "windows")
-  ]
+  return [" ".join(window) for window in cut_windows(words, ROOM, "windows")]
 
 
 @pytest.fixture(scope="module")
@@ -140,60 +125,33 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
   )
 
 
-def predict(run_on_windows, mode, output_dir):
-  """Probabilities of the trained model with another `long_text`."""
-  folder, config, _, _ = run_on_windows
-  fine_tuning.run(
-    dataclasses.replace(
-      config,
-      long_text=mode,
-      do_train=False,
-      do_eval=False,
-      train=dataclasses.replace(
-        config.train,
-        output_dir=str(output_dir),
-        init_checkpoint=checkpoints.find_latest(str(folder / "out")),
-      ),
-    )
-  )
-  return np.loadtxt(output_dir / "test_results.tsv")
-
-
-def test_head_and_tail_reach_the_model(base, run_on_windows):
-  folder, _, texts, _ = run_on_windows
-  ends = predict(run_on_windows, "head_tail", folder / "ends")
-  start = predict(run_on_windows, "truncate", folder / "start")
-  fits = np.array([len(words) <= ROOM for words in texts])
-  np.testing.assert_allclose(ends[fits], start[fits], rtol=1e-5)
-  assert np.all(np.abs(ends[~fits] - start[~fits]) > 1e-6)
-
-
 def test_pairs_are_refused(base, tmp_path):
-  for changes in ({"text_b_column": "b"}, {"task_name": "rte"}):
-    config = own_classification.make(
-      base, tmp_path / "out", long_text="windows", do_eval=True, **changes
-    )
-    with pytest.raises(ValueError, match="'windows' is for single texts, but"):
-      fine_tuning.run(config)
+  own_classification.write_tsv(
+    tmp_path / "train.tsv", [("a", "b", "x"), ("a", "c", "y")], "text\tb\tlabel"
+  )
+  config = own_classification.make(
+    base,
+    tmp_path / "out",
+    data_dir=str(tmp_path),
+    text_b_column="b",
+    long_text="windows",
+    do_train=True,
+  )
+  with pytest.raises(ValueError, match="'windows' is for single texts, but"):
+    fine_tuning.run(config)
 
 
-@pytest.mark.parametrize("mode", ["windows", "head_tail"])
 def test_python_reads_long_texts_as_the_run_and_an_export_warns(
-  run_on_windows, tmp_path, caplog, mode
+  run_on_windows, tmp_path, caplog
 ):
   folder, _, texts, _ = run_on_windows
-  run = tmp_path / "run"
-  expected = predict(run_on_windows, mode, run)
-  model = shutil.copytree(folder / "out", tmp_path / "model")
-  shutil.copy(run / "run.json", model / "run.json")
-  exported = tmp_path / "exported" / "1"
+  model, exported = folder / "out", tmp_path / "exported" / "1"
+  expected = np.loadtxt(model / "test_results.tsv")
   with caplog.at_level("WARNING"):
     export.run(
-      export_config.ExportConfig(
-        export_dir=str(exported), init_checkpoint=str(model)
-      )
+      ExportConfig(export_dir=str(exported), init_checkpoint=str(model))
     )
-  assert f"long_text={mode}" in caplog.text
+  assert "long_text=windows" in caplog.text
   rows = [" ".join(words) for words in texts]
   for source in (model, exported):
     predictor = bert_tf.Predictor(str(source), max_batch_size=3)

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.checkpoint import checkpoints, run_folder, run_info
-from bert_tf.files import atomic, lock
+from bert_tf.checkpoint import checkpoints, run_info
+from bert_tf.files import atomic
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import glue, metrics
-from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.classification.config import ClassificationSettings
+from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.training import curves
 from tests.support import own_classification, runs
 from tests.support.own_classification import (
@@ -23,8 +24,6 @@ from tests.support.own_classification import (
   with_own,
   write_tsv,
 )
-
-GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 
 base = own_classification.base
 
@@ -89,30 +88,15 @@ def test_steps_and_warmup_are_the_originals(trained):
 
 def test_a_run_leaves_these_files(trained):
   names = {p.name for p in trained.iterdir() if "ckpt" not in p.name}
+  records = [f"{name}.tf_record" for name in ("train", "eval", "predict")]
   assert {n for n in names if "tfevents" not in n} == {
-    ".eval.tf_record.settings.json",
-    ".predict.tf_record.settings.json",
-    ".run.lock",
-    ".train.tf_record.settings.json",
-    "bert_config.json",
-    "checkpoint",
-    "commands.jsonl",
-    "eval",
-    "eval.tf_record",
-    "eval_predictions.jsonl",
-    "eval_results.txt",
-    "label_map.json",
-    "predict.tf_record",
-    "predictions.jsonl",
-    "run.json",
-    "test_results.tsv",
-    "train.tf_record",
-    "vocab.txt",
+    *records,
+    *("bert_config.json", "label_map.json", "run.json", "vocab.txt"),
+    *("eval_predictions.jsonl", "eval_results.txt", "predictions.jsonl"),
+    *("test_results.tsv", "checkpoint", "commands.jsonl", "eval", ".run.lock"),
   }
-  assert json.loads((trained / "label_map.json").read_text())["labels"] == [
-    "bad",
-    "good",
-  ]
+  label_map = json.loads((trained / "label_map.json").read_text())
+  assert label_map["labels"] == ["bad", "good"]
 
 
 def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
@@ -120,17 +104,12 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
   output_dir = base / "untrained"
   start = {"init_checkpoint": str(trained / "model.ckpt-0")}
   with pytest.MonkeyPatch.context() as patch:
-    layout = with_own(metrics=("f1",))
-    patch.setattr(classification, "file_layout", lambda *_: layout)
+    layout, module = with_own(metrics=("f1",)), ClassificationTask.__module__
+    patch.setattr(f"{module}.file_layout", lambda *_: layout)
     fine_tuning.run(make(base, output_dir, start, do_eval=True))
   expected = runs.results(output_dir)
-  assert list(expected) == [
-    "eval_accuracy",
-    "eval_loss",
-    "global_step",
-    "loss",
-    "f1",
-  ]
+  names = "eval_accuracy eval_loss global_step loss f1"
+  assert list(expected) == names.split()
   losses = []
   for size in (1, 11):
     fine_tuning.run(
@@ -170,22 +149,13 @@ def test_frozen_layers_do_not_change_and_are_saved_without_slots(
     checkpoints.CheckpointReader(str(tmp_path / "out" / f"model.ckpt-{step}"))
     for step in (0, 5)
   )
-  moved = {
-    name
-    for name in after.shapes
-    if not np.array_equal(before.get(name), after.get(name))
-  }
   frozen = ("bert/embeddings/", "bert/encoder/layer_0/")
   names = [name for name in after.shapes if name.startswith(frozen)]
   assert len(names) == 5 + 16  # Embeddings and one layer; no slots.
-  assert not moved & set(names)
-  for name in (
-    "bert/encoder/layer_1/attention/self/query/kernel",
-    "bert/pooler/dense/kernel",
-    "output_weights",
-    "output_weights/adam_v",
-  ):
-    assert name in moved
+  for name in after.shapes:
+    is_equal = np.array_equal(before.get(name), after.get(name))
+    assert is_equal or name not in names
+    assert not is_equal or "kernel" not in name or name in names
 
 
 @pytest.mark.parametrize(
@@ -208,15 +178,6 @@ def test_an_untrained_model_is_not_used(
   runs.assert_refused(fine_tuning.run, config, expected)
 
 
-def test_fewer_examples_than_a_batch_are_repeated(base, tmp_path):
-  config = make(
-    base, tmp_path, {"train_batch_size": 100}, do_train=True, num_train_epochs=7
-  )
-  fine_tuning.run(config)
-  # int(44 / 100 * 7) steps, of 100 / 44 passes each.
-  assert checkpoints.find_latest(str(tmp_path)).endswith("model.ckpt-3")
-
-
 def test_paths_with_a_scheme_are_read(base, trained, tmp_path):
   remote = "ram://classification"
   for name in ("dev.tsv", "test.tsv", "config.json", "vocab.txt"):
@@ -232,44 +193,21 @@ def test_paths_with_a_scheme_are_read(base, trained, tmp_path):
 
 
 def test_run_json_gives_settings_that_are_left_out(base, trained, tmp_path):
-  info = json.loads((trained / "run.json").read_text())
-  assert info["task"] == "classification"
-  assert info["labels"]["labels"] == ["bad", "good"]
-  settings = info["settings"]
+  saved = json.loads((trained / "run.json").read_text())
+  assert saved["task"] == "classification"
+  assert saved["labels"]["labels"] == ["bad", "good"]
+  settings = saved["settings"]
   assert (settings["max_seq_length"], settings["do_lower_case"]) == (16, True)
-  assert (trained / "vocab.txt").read_bytes() == (
-    base / "vocab.txt"
-  ).read_bytes()
-  shutil.copytree(trained, tmp_path / "out")
-  config = make(base, tmp_path / "out", do_eval=True, max_seq_length=None)
-  expected = runs.results(trained)
-  fine_tuning.run(config)
-  assert runs.results(tmp_path / "out") == expected
-
-
-def test_flags_count_more_than_run_json(base, trained, tmp_path):
+  vocab = (base / "vocab.txt").read_bytes()
+  assert (trained / "vocab.txt").read_bytes() == vocab
   out = shutil.copytree(trained, tmp_path / "out")
-  saved = json.loads((out / "run.json").read_text())
-  changes = {"max_seq_length": 17, "strip_accents": False}
-  with runs.logged() as lines:
-    fine_tuning.run(make(base, out, do_eval=True, **changes))
-  for part in ("run.json", "max_seq_length=17 instead of 16"):
-    assert part in lines()
-  # An evaluation does not change how the model was trained.
-  now = json.loads((out / "run.json").read_text())
-  assert now["settings"] == saved["settings"]
-
-
-def test_a_second_training_of_a_folder_is_refused_and_changes_nothing(
-  base, trained
-):
-  files = [path for path in trained.rglob("*") if path.is_file()]
-  before = {path: path.stat().st_mtime_ns for path in files}
-  folder = run_folder.RunFolder(str(trained), "classification")
-  with folder.exclusive(True):
-    with pytest.raises(lock.FolderInUseError, match=str(trained)):
-      fine_tuning.run(make(base, trained, do_train=True, num_train_epochs=20))
-  assert {path: path.stat().st_mtime_ns for path in files} == before
+  expected = runs.results(trained)
+  for length in (None, 17):
+    fine_tuning.run(make(base, out, do_eval=True, max_seq_length=length))
+    assert runs.results(out) == expected
+    # An evaluation does not change how the model was trained.
+    now = json.loads((out / "run.json").read_text())
+    assert now["settings"] == settings
 
 
 def test_evaluations_in_one_folder_keep_their_records_apart(
@@ -311,32 +249,17 @@ def test_a_folder_that_can_only_be_read_is_evaluated(
 
 
 def test_multilabel_predicts_each_label_separately(base, tmp_path):
-  examples_and_labels = [
-    ("of of", "x"),
-    ("and and", "y"),
-    ("of and", "x|y"),
-    ("the the", ""),
-  ]
-  write_tsv(tmp_path / "train.tsv", examples_and_labels * 10)
-  write_tsv(tmp_path / "dev.tsv", examples_and_labels)
-  write_tsv(
-    tmp_path / "test.tsv", [(text,) for text, _ in examples_and_labels], "text"
-  )
-  fine_tuning.run(
-    make(
-      base,
-      tmp_path / "out",
-      problem_type="multilabel",
-      data_dir=str(tmp_path),
-      do_train=True,
-      do_eval=True,
-      do_predict=True,
-      num_train_epochs=100.0,
-    )
-  )
-  evaluation = runs.results(tmp_path / "out")
+  rows = [("of of", "x"), ("and and", "y"), ("of and", "x|y"), ("the the", "")]
+  write_tsv(tmp_path / "train.tsv", rows * 10)
+  write_tsv(tmp_path / "dev.tsv", rows)
+  write_tsv(tmp_path / "test.tsv", [(text,) for text, _ in rows], "text")
+  parts = dict.fromkeys(("do_train", "do_eval", "do_predict"), True)
+  changes = {"data_dir": str(tmp_path), "num_train_epochs": 100.0, **parts}
+  out, kind = tmp_path / "out", "multilabel"
+  fine_tuning.run(make(base, out, problem_type=kind, **changes))
+  evaluation = runs.results(out)
   assert evaluation["eval_accuracy"] == evaluation["micro_f1"] == 1.0
-  lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
+  lines = (out / "predictions.jsonl").read_text().splitlines()
   labels = [json.loads(line)["label"] for line in lines]
   assert labels == [["x"], ["y"], ["x", "y"], []]
 
@@ -347,77 +270,70 @@ def test_a_regression_learns_numbers(base, tmp_path):
   write_tsv(tmp_path / "dev.tsv", numbers)
   # With a few seeds, such as the default, the dropout masks of so small a model
   # prevent it from learning in these steps.
-  fine_tuning.run(
-    make(
-      base,
-      tmp_path / "out",
-      {"seed": 1},
-      problem_type="regression",
-      data_dir=str(tmp_path),
-      do_train=True,
-      do_eval=True,
-      num_train_epochs=60.0,
-    )
-  )
+  changes = {"data_dir": str(tmp_path), "num_train_epochs": 60.0}
+  changes |= {"problem_type": "regression", "do_train": True, "do_eval": True}
+  fine_tuning.run(make(base, tmp_path / "out", {"seed": 1}, **changes))
   evaluation = runs.results(tmp_path / "out")
-  assert list(evaluation) == [
-    "eval_loss",
-    "global_step",
-    "loss",
-    "pearson",
-    "spearman",
-  ]
+  names = "eval_loss global_step loss pearson spearman"
+  assert list(evaluation) == names.split()
   assert evaluation["eval_loss"] < 0.1
   assert evaluation["pearson"] > 0.9
   assert evaluation["spearman"] == 1.0
 
 
-def label_spec(layout, labels=None):
-  return run_info.LabelSpec(
-    layout.name, layout.problem_type, labels or layout.labels
+OWN_SPEC = run_info.LabelSpec("own data", "classification", ("bad", "good"))
+
+
+def make_task(spec=OWN_SPEC, **fields):
+  settings = ClassificationSettings(long_text="truncate")
+  return ClassificationTask(
+    tokenizer=None, settings=settings, labels=spec, **fields
   )
 
 
-OWN_SPEC = label_spec(own_classification.OWN, ("bad", "good"))
-
-
-def to_answers(spec, probabilities):
-  return [metrics.to_json(spec, row) for row in np.float32(probabilities)]
-
-
-def compute_metrics(name, labels, probabilities):
+def make_official(name):
   layout = glue.get_task(name)
-  spec, rows = label_spec(layout), [{"label": label} for label in labels]
-  answers = to_answers(spec, probabilities)
-  return metrics.scores(layout.metrics, spec, rows, answers)
+  spec = run_info.LabelSpec(layout.name, layout.problem_type, layout.labels)
+  config = make(pathlib.Path(), "")
+  return make_task(spec, layout=layout, config=config)
 
 
-def make_task(**fields):
-  return classification.ClassificationTask(
-    tokenizer=None, settings=None, labels=OWN_SPEC, **fields
-  )
+def to_answers(task, probabilities):
+  probabilities = np.float32(probabilities)
+  return [metrics.to_answer(task.labels, row) for row in probabilities]
 
 
 # Two standard errors, 2 * sqrt(p * (1 - p) / 100), lead above 1 for p = 0.98.
 @pytest.mark.parametrize(
-  ("num", "accuracy", "chance"),
-  [(60, 0.3, 0.6), (60, 0.69, 0.6), (60, 0.7, None), (98, 1.0, None)],
+  ("num", "num_hits", "is_near"),
+  [(60, 30, True), (60, 69, True), (60, 70, False), (98, 100, False)],
 )
 def test_an_accuracy_is_near_chance_up_to_two_standard_errors(
-  num, accuracy, chance
+  tmp_path, num, num_hits, is_near
 ):
   labels = ["good"] * num + ["bad"] * (100 - num)
+  other = {"good": "bad", "bad": "good"}
   rows = [{"text": "a", "label": label} for label in labels]
-  assert make_task().near_chance(rows, accuracy) == chance
+  found = [
+    label if i < num_hits else other[label] for i, label in enumerate(labels)
+  ]
+  chances = [[0.0, 1.0] if label == "good" else [1.0, 0.0] for label in found]
+  task = make_task()
+  with runs.logged() as log:
+    task.write_evaluation(str(tmp_path), rows, to_answers(task, chances))
+  assert ("close to chance" in log()) == is_near
 
 
-def test_the_scores_of_each_label_match_a_count_by_hand():
+def test_the_scores_of_each_label_match_a_count_by_hand(tmp_path):
   labels = ("bad", "bad", "good", "good", "good")
   data = [{"text": "a", "label": label} for label in labels]
-  found = to_answers(OWN_SPEC, [[0.9, 0.1], *[[0.2, 0.8]] * 4])
+  task = make_task()
+  answers = to_answers(task, [[0.9, 0.1], *[[0.2, 0.8]] * 4])
   with runs.logged() as log:
-    lines = metrics.describe_predictions(OWN_SPEC, data, found)
-  assert (lines[1]["true_label"], lines[1]["label"]) == ("bad", "good")
+    task.write_evaluation(str(tmp_path), data, answers)
+  lines = (tmp_path / "eval_predictions.jsonl").read_text().splitlines()
+  line = json.loads(lines[1])
+  assert (line["true_label"], line["label"]) == ("bad", "good")
   for row in ("bad 1.000 0.500 0.667 2", "good 0.750 1.000 0.857 3"):
     assert row in " ".join(log().split())
 
@@ -431,19 +347,34 @@ def test_a_test_file_may_have_labels(tmp_path):
     assert [row.get("label") for row in read] == ["good", known]
 
 
+# 3 true and 2 false positives, 1 false and 2 true negatives.
+LABELS, CHANCES = "11100100", [0.9, 0.8, 0.6, 0.7, 0.9, 0.2, 0.4, 0.3]
+NUMBERS, PREDICTED = [0.0, 1.0, 2.0, 5.0], [0.1, 3.0, 2.0, 2.5]
+
+
 def test_official_metrics_match_a_count_by_hand():
-  # 3 true and 2 false positives, 1 false and 2 true negatives.
-  labels = "11100100"
-  chances = [0.9, 0.8, 0.6, 0.7, 0.9, 0.2, 0.4, 0.3]
-  probabilities = [[1 - p, p] for p in chances]
-  f1 = compute_metrics("mrpc", labels, probabilities)
-  assert f1 == {"f1": pytest.approx(2 * 3 / (2 * 3 + 2 + 1))}
-  cola = compute_metrics("cola", labels, probabilities)
-  assert cola == {
-    "matthews_correlation": pytest.approx(
-      (3 * 2 - 2 * 1) / np.sqrt((3 + 2) * (3 + 1) * (2 + 2) * (2 + 1))
-    )
-  }
+  probabilities = [[1 - p, p] for p in CHANCES]
+  root = np.sqrt((3 + 2) * (3 + 1) * (2 + 2) * (2 + 1))
+  numbers = [[number] for number in PREDICTED]
+  ranks = np.corrcoef([0, 1, 2, 3], [0, 3, 1, 2])[0, 1]
+  for name, labels, outputs, expected in (
+    ("mrpc", LABELS, probabilities, {"f1": 2 * 3 / (2 * 3 + 2 + 1)}),
+    (
+      "cola",
+      LABELS,
+      probabilities,
+      {"matthews_correlation": (3 * 2 - 2 * 1) / root},
+    ),
+    (
+      "sts-b",
+      NUMBERS,
+      numbers,
+      {"pearson": np.corrcoef(NUMBERS, PREDICTED)[0, 1], "spearman": ranks},
+    ),
+  ):
+    task, rows = make_official(name), [{"label": label} for label in labels]
+    scores = task.score(rows, to_answers(task, outputs))
+    assert scores == pytest.approx(expected)
 
 
 def test_f1_of_a_single_label_does_not_count_its_absence():
@@ -455,22 +386,9 @@ def test_f1_of_a_single_label_does_not_count_its_absence():
     assert f1(labels, 0 * labels) == 0.0
 
 
-def test_pearson_uses_the_numbers_and_spearman_their_ranks():
-  labels = np.array([0.0, 1.0, 2.0, 5.0])
-  predicted = np.array([0.1, 3.0, 2.0, 2.5])
-  correlations = compute_metrics("sts-b", labels, predicted[:, None])
-  ranks = np.array([0, 1, 2, 3]), np.array([0, 3, 1, 2])
-  assert correlations["pearson"] == pytest.approx(
-    np.corrcoef(labels, predicted)[0, 1]
-  )
-  assert correlations["spearman"] == pytest.approx(np.corrcoef(*ranks)[0, 1])
-
-
 def write_predictions(folder, name, rows, probabilities):
-  layout = glue.get_task(name)
-  spec = label_spec(layout)
-  answers = to_answers(spec, probabilities)
-  metrics.write_predictions(str(folder), layout, spec, rows, answers)
+  task = make_official(name)
+  task.write_predictions(str(folder), rows, to_answers(task, probabilities))
 
 
 def test_predictions_of_a_pair_have_id_texts_label_and_probabilities(tmp_path):
@@ -498,18 +416,7 @@ def test_submitted_scores_stay_between_0_and_5(tmp_path):
   assert (tmp_path / "STS-B.tsv").read_text() == (
     "index\tprediction\n0\t0.000\n1\t2.346\n2\t5.000\n"
   )
-  assert (tmp_path / "test_results.tsv").read_text().split() == [
-    "-0.5",
-    "2.34567",
-    "5.5",
-  ]
-
-
-def with_rows(folder, name, lines):
-  """Copies own data, replaces a file and returns `data_dir`."""
-  shutil.copytree(folder, folder.parent / "other", dirs_exist_ok=True)
-  write_tsv(folder.parent / "other" / name, lines)
-  return {"data_dir": str(folder.parent / "other")}
+  assert (tmp_path / "test_results.tsv").read_text() == "-0.5\n2.34567\n5.5\n"
 
 
 def with_config(folder, **changes):
@@ -518,51 +425,24 @@ def with_config(folder, **changes):
   return {"bert_config_file": str(path)}
 
 
-TINY = GOLDEN / "tiny_classifier"
-
-# A function of the data folder that returns changes of a run that trains,
-# evaluates and predicts; and a part of the error.
-MISTAKES = {
-  "two columns of flags": (
-    lambda f: {
-      **with_rows(f, "train.tsv", [("of", "1|0"), ("a", "0|1")] * 9),
-      "problem_type": "multilabel",
-    },
-    "other/train.tsv is multi-hot",
-  ),
-  "a folder without the files": (
-    lambda f: {"task_name": "mnli"},
-    "There is no {data}/dev_matched.tsv. Set `data_dir`",
-  ),
-  "a part that the task does not have": (
-    lambda f: {"task_name": "xnli"},
-    "`do_predict` needs a test file",
-  ),
-  "a bad row to predict, though bad rows are skipped": (
-    lambda f: {
-      **with_rows(f, "test.tsv", [("a", "b", "")]),
-      "skip_bad_rows": True,
-    },
-    "test.tsv:2: 3 columns instead of 2",
-  ),
-  "more frozen layers than there are": (
-    lambda f: {"train": {"freeze_layers": 2}},
-    "freeze_layers 2 exceeds num_hidden_layers 1 of",
-  ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize(
+  ("changes", "expected"),
+  [
+    ({"task_name": "mnli"}, "There is no {}/dev_matched.tsv. Set `data_dir`"),
+    ({"task_name": "xnli"}, "`do_predict` needs a test file"),
+    ({}, "test.tsv:2: 3 columns instead of 2"),
+    ({"train": {"freeze_layers": 2}}, "freeze_layers 2 exceeds num_hidden_la"),
+  ],
+)
 def test_a_mistake_is_one_line_before_anything_is_written(
-  base, tmp_path, mistake
+  base, tmp_path, changes, expected
 ):
-  changes, expected = MISTAKES[mistake]
   folder = tmp_path / "data"
   shutil.copytree(base, folder, ignore=shutil.ignore_patterns("out*"))
+  write_tsv(folder / "test.tsv", [("a", "b", "")])
   parts = {"do_train": True, "do_eval": True, "do_predict": True}
-  config = make(folder, tmp_path / "run", **{**parts, **changes(folder)})
-  expected = expected.format(data=folder)
-  runs.assert_refused(fine_tuning.run, config, expected)
+  config = make(folder, tmp_path / "run", **parts, **changes)
+  runs.assert_refused(fine_tuning.run, config, expected.format(folder))
 
 
 def test_a_run_without_a_classifier_is_refused_and_unchanged(base, tmp_path):

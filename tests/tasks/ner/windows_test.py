@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bert_tf import tokenization
-from bert_tf.tasks.ner import config as ner_config
-from bert_tf.tasks.ner import windows as windows_lib
-from tests.support import runs, setups
+from bert_tf.tasks.ner.config import NerConfig
+from bert_tf.tasks.ner.task import make_windows
+from tests.support import setups
 
 VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e f g h i j k ##x ##y -".split()
 LABELS = ("O", "B-P", "I-P")
@@ -26,10 +26,8 @@ def sentences(*texts, document=1):
 def format_windows(tokenizer, text, length, document_context=False):
   """Windows as text, with a star before each labelled word piece."""
   lines = []
-  for windows in windows_lib.make_windows(
-    text, tokenizer, length, document_context
-  ):
-    for window, positions in zip(windows.sequences, windows.state):
+  for windows in make_windows(text, tokenizer, length, document_context):
+    for window, positions in zip(windows.sequences, windows.state[1]):
       tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
       for position in positions:
         tokens[position] = "*" + tokens[position]
@@ -39,18 +37,11 @@ def format_windows(tokenizer, text, length, document_context=False):
 
 def test_the_first_piece_of_each_word_is_labelled(tokenizer):
   text = sentences("axy b-c d")
-  (windows,) = windows_lib.make_windows(text, tokenizer, 12)
+  (windows,) = make_windows(text, tokenizer, 12)
   (window,) = windows.sequences
   tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
   assert tokens == "[CLS] a ##x ##y b - c d [SEP]".split()
-  assert windows.state == [[1, 4, 7]]
-
-
-def test_without_document_context_a_sentence_stands_alone(tokenizer):
-  assert format_windows(tokenizer, sentences("a b", "c"), 10) == [
-    "[CLS] *a *b [SEP]",
-    "[CLS] *c [SEP]",
-  ]
+  assert windows.state == (text[0], [[1, 4, 7]])
 
 
 def test_document_context_fills_both_sides_in_equal_parts(tokenizer):
@@ -73,6 +64,8 @@ def test_context_ends_with_the_document(tokenizer):
     "[CLS] *c d [SEP]",
     "[CLS] c *d [SEP]",
   ]
+  alone = [f"[CLS] *{word} [SEP]" for word in "abcd"]
+  assert format_windows(tokenizer, text, 10) == alone
 
 
 def test_a_long_sentence_is_labelled_in_halves_of_windows(tokenizer):
@@ -113,10 +106,12 @@ def test_every_word_is_labelled_once_in_order(
     {"words": list(part), "document": i // 7}
     for i, part in enumerate(np.split(np.array(words), ends))
   ]
-  groups = windows_lib.make_windows(text, tokenizer, length, document_context)
+  groups = make_windows(text, tokenizer, length, document_context)
   for sentence, windows in zip(text, groups, strict=True):
     firsts = []
-    for window, positions in zip(windows.sequences, windows.state, strict=True):
+    for window, positions in zip(
+      windows.sequences, windows.state[1], strict=True
+    ):
       tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
       assert len(tokens) <= length
       assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
@@ -134,19 +129,12 @@ def test_a_word_without_word_pieces_is_unknown(tokenizer):
 
 def make_task(tokenizer, max_seq_length, labels=LABELS, data_dir=""):
   return setups.make(
-    ner_config.NerConfig,
+    NerConfig,
     tokenizer,
     max_seq_length,
     labels,
     data_dir=str(data_dir),
   )
-
-
-def test_the_log_shows_windows_with_their_tags(tokenizer, tmp_path):
-  sentence = {"words": ["axy", "b"], "label": ["B-P", "O"]}
-  with runs.logged() as log:
-    setups.encode(make_task(tokenizer, 10), [sentence], tmp_path)
-  assert "[CLS] a ##x ##y b [SEP] -> ['B-P', 'O']" in log()
 
 
 def test_an_unknown_tag_is_named_with_the_labels(tokenizer, tmp_path):
@@ -186,15 +174,9 @@ def test_records_hold_padded_windows_and_their_labels(tokenizer, tmp_path):
   ]
 
 
-def test_batches_are_cut_with_their_labels(tokenizer, tmp_path):
-  rows = [
-    {"words": ["a" + "x" * (n - 4), "a"], "label": ["B-P", "I-P"]}
-    for n in (5, 8, 9, 7)
-  ]
-  data = setups.encode(make_task(tokenizer, 32), rows, tmp_path)
-  batches = list(data.evaluation(2))
-  assert [batch["label_mask"].shape for batch in batches] == [(2, 8), (2, 9)]
-  for batch in batches:
-    assert len({tuple(t.shape) for t in batch.values()}) == 1
-    np.testing.assert_array_equal(np.sum(batch["label_mask"], axis=1), [2, 2])
-    np.testing.assert_array_equal(np.sum(batch["label_ids"], axis=1), [3, 3])
+def test_words_have_their_places_in_the_text_that_they_make(tokenizer):
+  task = make_task(tokenizer, 10)
+  [inputs] = task.preprocess([{"words": ["ab", "c"]}])
+  outputs = [{"logits": np.zeros((4, len(LABELS)), np.float32)}]
+  words = task.postprocess(inputs, outputs)["words"]
+  assert [(word["start"], word["end"]) for word in words] == [(0, 2), (3, 4)]

@@ -9,12 +9,9 @@ from bert_tf.checkpoint import run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_shards
-from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.pretraining import pretraining, pretraining_config
-from bert_tf.tasks.squad import config as squad_config
-from bert_tf.tasks.swag import config as swag_config
+from bert_tf.tasks.setup import Setup
 from bert_tf.text import letter_case
 from bert_tf.training import config as training_config
 from tests.support import runs
@@ -135,34 +132,19 @@ def test_record_files_have_a_case_only_if_all_agree(folder):
   assert read_case([uncased]) == letter_case.Case()
 
 
-TASKS = {
-  "classification": (
-    classification_config.ClassificationConfig,
-    {"data_dir": "", "task_name": "cola"},
-  ),
-  "squad": (squad_config.SquadConfig, {}),
-  "ner": (ner_config.NerConfig, {}),
-  "swag": (swag_config.SwagConfig, {"data_dir": ""}),
-}
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_fine_tuning_keeps_the_accents_of_the_model(pretrained, tmp_path, task):
-  config_class, settings = TASKS[task]
-  train = training_config.FineTuningTrainConfig(
-    output_dir=str(tmp_path), init_checkpoint=str(pretrained)
-  )
-  config = config_class(
+def test_fine_tuning_keeps_the_accents_of_the_model(pretrained, tmp_path):
+  config = ner_config.NerConfig(
     bert_config_file=str(pretrained / "bert_config.json"),
     vocab_file=str(pretrained / "vocab.txt"),
     max_seq_length=LENGTH,
     do_train=True,
-    train=train,
-    **settings,
+    train=training_config.FineTuningTrainConfig(
+      output_dir=str(tmp_path), init_checkpoint=str(pretrained)
+    ),
   )
-  setup = fine_tuning.load(config)
+  setup = Setup.open(config)
   config = setup.config
   assert (config.do_lower_case, config.strip_accents) == (True, False)
   assert setup.tokenizer.tokenize_to_ids(SENTENCE) == IDS
-  setup = fine_tuning.load(dataclasses.replace(config, strip_accents=True))
+  setup = Setup.open(dataclasses.replace(config, strip_accents=True))
   assert setup.config.strip_accents is True

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from bert_tf import tokenization
-from bert_tf.tasks.squad import config as squad_config
-from bert_tf.tasks.squad import decoding as squad_predictions
-from bert_tf.tasks.squad import examples as squad_data
-from bert_tf.tasks.squad import windows as squad_features
+from bert_tf.tasks.squad import decoding
+from bert_tf.tasks.squad.config import SquadSettings
+from bert_tf.tasks.squad.examples import make_row, read_squad_examples
+from bert_tf.tasks.squad.windows import make_windows
 
 WORDS = "The steve smith lived in a house near Steve Smith's barn".split()
 PIECES = "[PAD] [UNK] [CLS] [SEP] the steve smith lived in a house near barn"
@@ -25,45 +25,43 @@ def tokenizer(tmp_path_factory):
   return tokenization.FullTokenizer(str(path))
 
 
-def make_row(text):
-  return squad_data.make_row("q", "near house", text, None)
+def make_question(text):
+  return make_row("q", "near house", text, None)
 
 
-def make_windows(tokenizer, row, max_seq_length=20, doc_stride=5):
+def cut_context(tokenizer, row, max_seq_length=20, doc_stride=5):
   """Returns the context of a row and its windows."""
-  config = squad_config.SquadSettings(
+  config = SquadSettings(
     max_seq_length=max_seq_length,
     doc_stride=doc_stride,
     max_query_length=QUESTION_PIECES,
   )
-  return next(squad_features.make_windows([row], tokenizer, config))
+  return next(make_windows([row], tokenizer, config)).state
 
 
 def predict_file(folder, tokenizer, name, version, output_dir, config):
   """Answers a recorded data set from its recorded logits."""
-  questions = squad_data.read_squad_examples(
+  questions = read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
-  all_windows = squad_features.make_windows(
+  all_windows = make_windows(
     questions,
     tokenizer,
-    squad_config.SquadSettings(
-      max_seq_length=128, doc_stride=64, max_query_length=24
-    ),
+    SquadSettings(max_seq_length=128, doc_stride=64, max_query_length=24),
   )
-  predictor = squad_predictions.AnswerDecoder(tokenizer, config)
+  predictor = decoding.AnswerDecoder(tokenizer, config)
   with np.load(folder / f"logits_{name}.npz") as recorded:
     starts, ends = recorded["start_logits"], recorded["end_logits"]
   row, answers = 0, {}
-  for question, (context, windows) in zip(questions, all_windows):
+  for question, inputs in zip(questions, all_windows):
+    context, windows = inputs.state
     rows = slice(row, row + len(windows))
     row += len(windows)
-    answer = predictor.predict(context, windows, starts[rows], ends[rows])
-    answers[question["id"]] = squad_predictions.to_json(answer)
+    answers[question["id"]] = predictor.predict(
+      context, windows, starts[rows], ends[rows]
+    )
   assert row == len(starts)
-  squad_predictions.write_predictions(
-    str(output_dir), answers, version == "v2.0"
-  )
+  decoding.write_predictions(str(output_dir), answers, version == "v2.0")
 
 
 @pytest.mark.parametrize("case", ["uncased", "cased"])
@@ -80,7 +78,7 @@ def test_files_are_the_originals_byte_for_byte(
     f"{version}_{case}",
     version,
     tmp_path,
-    squad_config.SquadSettings(
+    SquadSettings(
       n_best_size=n_best_size,
       max_answer_length=max_answer_length,
       version_2_with_negative=version == "v2.0",
@@ -125,13 +123,13 @@ def possible_spans(windows, max_answer_length):
 @pytest.mark.parametrize("is_v2", [False, True])
 def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
   rng = np.random.default_rng(3)
-  row = make_row(" ".join(WORDS))
-  context, windows = make_windows(tokenizer, row, 10, doc_stride=4)
+  row = make_question(" ".join(WORDS))
+  context, windows = cut_context(tokenizer, row, 10, doc_stride=4)
   assert len(windows) > 2
-  config = squad_config.SquadSettings(
+  config = SquadSettings(
     n_best_size=500, max_answer_length=4, version_2_with_negative=is_v2
   )
-  predictor = squad_predictions.AnswerDecoder(tokenizer, config)
+  predictor = decoding.AnswerDecoder(tokenizer, config)
   for _ in range(50):
     starts, ends = rng.normal(size=(2, len(windows), 10)).astype(np.float32)
     prediction = predictor.predict(context, windows, starts, ends)
@@ -144,81 +142,71 @@ def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
     words = context.doc_tokens[
       windows[row].words[start - offset] : windows[row].words[end - offset] + 1
     ]
-    best = next(c for c in prediction.nbest if c.text)
-    assert best.start_logit + best.end_logit == scores[row, start, end]
-    assert best.text in " ".join(words)
-    assert prediction.span_text == best.text
-    totals = [c.start_logit + c.end_logit for c in prediction.nbest]
+    nbest = prediction["nbest"]
+    best = next(c for c in nbest if c["text"])
+    assert best["start_logit"] + best["end_logit"] == scores[row, start, end]
+    assert best["text"] in " ".join(words)
+    totals = [c["start_logit"] + c["end_logit"] for c in nbest]
     assert totals == sorted(totals, reverse=True)
-    assert len({c.text for c in prediction.nbest}) == len(prediction.nbest)
+    assert len({c["text"] for c in nbest}) == len(nbest)
+    chosen = best["text"]
     if is_v2:
       null = min(float(s[0]) + float(e[0]) for s, e in zip(starts, ends))
-      assert prediction.null_odds == pytest.approx(null - max(scores.values()))
-      assert prediction.text == ("" if prediction.null_odds > 0 else best.text)
-      assert [c.text for c in prediction.nbest].count("") == 1
-    else:
-      assert (prediction.text, prediction.null_odds) == (best.text, None)
+      odds = prediction["null_odds"]
+      assert odds == pytest.approx(null - max(scores.values()))
+      assert [c["text"] for c in nbest].count(None) == 1
+      chosen = None if odds > 0 else chosen
+    assert prediction["answer"] == chosen
+    assert ("null_odds" in prediction) == is_v2
 
 
 def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
-  context, windows = make_windows(tokenizer, make_row("the steve smith"))
+  context, windows = cut_context(tokenizer, make_question("the steve smith"))
   logits = np.zeros((1, 20), np.float32)
-  predictor = squad_predictions.AnswerDecoder(
-    tokenizer, squad_config.SquadSettings()
-  )
+  predictor = decoding.AnswerDecoder(tokenizer, SquadSettings())
   prediction = predictor.predict(context, windows, logits, logits)
-  assert [c.text for c in prediction.nbest] == [
+  assert [c["text"] for c in prediction["nbest"]] == [
     *("the", "the steve", "the steve smith"),
     *("steve", "steve smith", "smith"),
   ]
-  assert [c.probability for c in prediction.nbest] == pytest.approx([1 / 6] * 6)
-
-
-def test_a_context_without_words_has_no_answer(tokenizer):
-  context, windows = make_windows(tokenizer, make_row(" "))
-  assert windows == []
-  nothing = np.zeros((0, 0), np.float32)
-  for is_v2, text in ((False, "empty"), (True, "")):
-    config = squad_config.SquadSettings(version_2_with_negative=is_v2)
-    predictor = squad_predictions.AnswerDecoder(tokenizer, config)
-    assert predictor.predict(context, [], nothing, nothing).text == text
+  probabilities = [c["probability"] for c in prediction["nbest"]]
+  assert probabilities == pytest.approx([1 / 6] * 6)
 
 
 def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
-  row = make_row(" ".join(WORDS))
-  context, windows = make_windows(tokenizer, row, 15, doc_stride=8)
+  row = make_question(" ".join(WORDS))
+  context, windows = cut_context(tokenizer, row, 15, doc_stride=8)
   assert len(windows) == 2
   logits = np.full((2, 15), -5.0, np.float32)
   logits[0, 0], logits[1, 0] = 3.0, 2.0
   logits[0, 5] = 1.5  # "steve", once as start and once as end
-  for threshold, text in ((0.99, ""), (1.0, "steve"), (1.01, "steve")):
-    config = squad_config.SquadSettings(
+  for threshold, text in ((0.99, None), (1.0, "steve"), (1.01, "steve")):
+    config = SquadSettings(
       version_2_with_negative=True, null_score_diff_threshold=threshold
     )
-    predictor = squad_predictions.AnswerDecoder(tokenizer, config)
+    predictor = decoding.AnswerDecoder(tokenizer, config)
     prediction = predictor.predict(context, windows, logits, logits)
-    assert (prediction.text, prediction.null_odds) == (text, 1.0)
+    assert (prediction["answer"], prediction["null_odds"]) == (text, 1.0)
 
 
-@pytest.mark.parametrize(
-  "predicted,words,expected",
-  [
-    ("steve smith", "Steve Smith's", "Steve Smith"),
-    ("1895", "(1895-1943).", "1895"),
-    ("smith ' s", "Steve Smith's", "Smith's"),
-    ("naive", "«naïve»", "naïve"),
-    ("tokyo", "nothing of it", "nothing of it"),
-    # Normalization splits a Hangul syllable into letters: nothing aligns.
-    (unicodedata.normalize("NFD", "한"), "한 국", "한 국"),
-    ("", "a b", "a b"),
-    ("a a", "(a a)", "a a"),
-    ("東 京", "in 東京.", "東京"),
-  ],
-)
+# The normalized answer, the words around it, and the original answer.
+ALIGNED = [
+  ("steve smith", "Steve Smith's", "Steve Smith"),
+  ("1895", "(1895-1943).", "1895"),
+  ("smith ' s", "Steve Smith's", "Smith's"),
+  ("naive", "«naïve»", "naïve"),
+  ("tokyo", "nothing of it", "nothing of it"),
+  # Normalization splits a Hangul syllable into letters: nothing aligns.
+  (unicodedata.normalize("NFD", "한"), "한 국", "한 국"),
+  ("", "a b", "a b"),
+  ("a a", "(a a)", "a a"),
+  ("東 京", "in 東京.", "東京"),
+]
+
+
+@pytest.mark.parametrize(("predicted", "words", "expected"), ALIGNED)
 def test_an_answer_is_cut_out_of_the_original_words(predicted, words, expected):
   normalized = " ".join(tokenization.BasicTokenizer().tokenize(words))
-  text, start = squad_predictions.original_text(
-    predicted, words.split(), normalized
-  )
+  text, start = decoding.original_text(predicted, words.split(), normalized)
   assert text == expected
   assert " ".join(words.split())[start:].startswith(text)

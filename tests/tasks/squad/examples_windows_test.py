@@ -8,14 +8,15 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.tasks import base
-from bert_tf.tasks.squad import config as squad_config
-from bert_tf.tasks.squad import examples as squad_data
-from bert_tf.tasks.squad import metrics
-from bert_tf.tasks.squad import windows as squad_features
+from bert_tf.tasks.squad import decoding, metrics
+from bert_tf.tasks.squad.config import SquadConfig, SquadSettings
+from bert_tf.tasks.squad.examples import read_squad_examples
+from bert_tf.tasks.squad.windows import make_windows
+from bert_tf.training.config import FineTuningTrainConfig
 from tests.support import runs, setups
 
 # Settings of the recordings in golden/squad.
-RECORDED_WINDOWS = squad_config.SquadSettings(
+RECORDED_WINDOWS = SquadSettings(
   max_seq_length=128, doc_stride=64, max_query_length=24
 )
 PIECES = (
@@ -24,7 +25,7 @@ PIECES = (
 
 
 def window_settings(max_seq_length, doc_stride, max_query_length):
-  return squad_config.SquadSettings(
+  return SquadSettings(
     max_seq_length=max_seq_length,
     doc_stride=doc_stride,
     max_query_length=max_query_length,
@@ -71,7 +72,7 @@ def test_records_are_the_originals(
   settings |= {"doc_stride": 64, "max_query_length": 24}
   for name, flag in (("train", "train_file"), ("dev", "predict_file")):
     settings[flag] = str(folder / f"{name}-{version}.json")
-  task = setups.make(squad_config.SquadConfig, tokenizer, 128, **settings)
+  task = setups.make(SquadConfig, tokenizer, 128, **settings)
   setups.encode(task, task.read(split), tmp_path, split)
   name = "train" if split == "train" else "eval"
   path = str(folder / f"{name}_{version}_{case}.tf_record")
@@ -83,10 +84,10 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
   folder = shared / "golden" / "squad"
   vocab = unpacked("vocab") / "bert_base_uncased_vocab.txt"
   tokenizer = tokenization.FullTokenizer(str(vocab))
-  examples = squad_data.read_squad_examples(
+  examples = read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
-  groups = squad_features.make_windows(examples, tokenizer, RECORDED_WINDOWS)
+  groups = make_windows(examples, tokenizer, RECORDED_WINDOWS)
   ours = [
     {
       "unique_id": window.unique_id,
@@ -99,8 +100,8 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
       ],
       "token_is_max_context": window.is_max_context.astype(int).tolist(),
     }
-    for example_index, (_, windows) in enumerate(groups)
-    for doc_span_index, window in enumerate(windows)
+    for example_index, inputs in enumerate(groups)
+    for doc_span_index, window in enumerate(inputs.state[1])
   ]
   name = f"eval_features_{version}_uncased.jsonl.gz"
   with gzip.open(folder / name, "rt") as reader:
@@ -148,10 +149,10 @@ def test_an_answer_is_labelled_with_its_own_pieces(
   path = squad_file(
     tmp_path / "x.json", (context, [question(answer=answer, start=start)])
   )
-  examples = squad_data.read_squad_examples(path, is_training=True)
+  examples = read_squad_examples(path, is_training=True)
   config = window_settings(*sizes)
-  [(_, windows)] = squad_features.make_windows(examples, tokenizer, config)
-  labelled = [(w.start_position, w.end_position) for w in windows]
+  [inputs] = make_windows(examples, tokenizer, config)
+  labelled = [(w.start_position, w.end_position) for w in inputs.state[1]]
   assert labelled == positions
 
 
@@ -160,59 +161,39 @@ def test_answers_missing_in_the_context_are_counted_and_left_out(tmp_path):
   questions += [question(f"bad{i}", answer="b", start=0) for i in range(6)]
   questions += [question("unknown", answer=" a", start=-1)]
   questions += [question("empty", answer="")]
+  questions += [question("outside", answer="cd", start=4)]
   path = squad_file(tmp_path / "x.json", ("a b", questions))
   with runs.logged() as log:
-    examples = squad_data.read_squad_examples(path, is_training=True)
+    examples = read_squad_examples(path, is_training=True)
   assert [e["id"] for e in examples] == ["good"]
-  assert "x.json: 8 questions are left out" in log()
-  assert "'bad0', 'b' is not in 'a' at 0;" in log()
-  assert "verbose_logging" in log() and "'empty'" not in log()
+  assert "x.json: 9 questions are left out" in log()
+  assert "'bad0', 'b' is not in 'a' at 0," in log()
+  assert "and 4 more" in log() and "'empty'" not in log()
   with runs.logged() as log:
-    squad_data.read_squad_examples(path, True, verbose_logging=True)
-  assert "'unknown', 'a' is not in '' at -1; 'empty', '' is not" in log()
-
-
-def test_an_empty_question_or_context_is_used(tokenizer, tmp_path):
-  path = squad_file(
-    tmp_path / "x.json",
-    ("a", [question("q", text=" ")]),
-    (" ", [question("r")]),
-  )
-  examples = squad_data.read_squad_examples(path, is_training=False)
-  config = window_settings(20, 5, 5)
-  groups = squad_features.make_windows(examples, tokenizer, config)
-  assert [len(windows) for _, windows in groups] == [1, 0]
+    read_squad_examples(path, True, verbose_logging=True)
+  assert "'unknown', 'a' is not in '' at -1, 'empty', '' is not" in log()
+  assert "'outside', 'cd' is not in 'b' at 4" in log()
 
 
 def test_contexts_without_words_are_answered_without_a_record(
   tokenizer, tmp_path
 ):
   path = squad_file(tmp_path / "x.json", (" ", [question()]))
-  rows = squad_data.read_squad_examples(path, is_training=False)
+  rows = read_squad_examples(path, is_training=False)
   sizes = {"doc_stride": 5, "max_query_length": 5}
-  task = setups.make(squad_config.SquadConfig, tokenizer, 20, **sizes)
+  task = setups.make(SquadConfig, tokenizer, 20, **sizes)
   data = setups.encode(task, rows, tmp_path)
   assert list(data.evaluation(2)) == []
   [answer] = base.answer_rows(task, rows, [])
   assert answer["answer"] is None
-
-
-def test_chinese_without_blanks_finds_the_answer(tmp_path):
-  text = "大阪在日本"
-  answer = question(answer="日本", start=3)
-  path = squad_file(tmp_path / "x.json", (text, [answer]))
-  [example] = squad_data.read_squad_examples(path, is_training=True)
-  assert (example["start_position"], example["end_position"]) == (0, 0)
+  for is_v2, text in ((False, "empty"), (True, "")):
+    assert decoding.file_text(None, is_v2) == text
 
 
 # Fields of a question (None: left out) or a file, and a part of the error.
 FAULTS = [
   ({"id": None}, "data.0.paragraphs.0.qas.0.id is missing"),
   ({"answers": ["a"]}, 'data.0.paragraphs.0.qas.0.answers.0 is "a"'),
-  (
-    {"answers": [{"text": "cd", "answer_start": 4}]},
-    "answer_start is 4 and the answer of 2 characters exceeds",
-  ),
   ({"answers": question()["answers"] * 2}, "question 'q' has 2 answers"),
   ({"answers": [], "is_impossible": True}, "`version_2_with_negative`"),
   ('{"data": ', "is not JSON"),
@@ -225,11 +206,11 @@ FAULTS = [
 def test_ids_may_be_numbers_and_repeated_in_training(tmp_path):
   questions = [question(3), question(3)]
   path = squad_file(tmp_path / "x.json", ("a b c", questions))
-  examples = squad_data.read_squad_examples(path, is_training=True)
+  examples = read_squad_examples(path, is_training=True)
   assert [e["id"] for e in examples] == ["3", "3"]
   expected = "x.json has two questions with the id '3'"
   with pytest.raises(ValueError, match=expected):
-    squad_data.read_squad_examples(path, is_training=False)
+    read_squad_examples(path, is_training=False)
 
 
 @pytest.mark.parametrize("value", [0, False])
@@ -237,7 +218,7 @@ def test_is_impossible_may_be_a_number(tmp_path, value):
   qa = question() | {"is_impossible": value}
   path = squad_file(tmp_path / "x.json", ("a b c", [qa]))
   for is_training in (True, False):
-    [example] = squad_data.read_squad_examples(path, is_training, True)
+    [example] = read_squad_examples(path, is_training, True)
     assert (example["answers"], example["is_impossible"]) == (["a"], False)
 
 
@@ -251,31 +232,29 @@ def test_a_fault_is_named_with_its_file(tmp_path, content, expected):
   else:
     path.write_text(content)
   with pytest.raises(ValueError) as error:
-    squad_data.read_squad_examples(str(path), is_training=True)
+    read_squad_examples(str(path), is_training=True)
   assert str(error.value).startswith(str(path))
   assert expected in str(error.value)
 
 
-def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
-  impossible = question("r", is_impossible=True)
+def test_v2_training_trains_null_answers(tmp_path):
+  impossible = {**question("r"), "answers": [], "is_impossible": True}
   path = squad_file(
-    tmp_path / "x.json",
-    ("a", [question("q", is_impossible=False), {**impossible, "answers": []}]),
+    tmp_path / "x.json", ("a", [question("q", is_impossible=False), impossible])
   )
-  examples = squad_data.read_squad_examples(path, True, True)
+  examples = read_squad_examples(path, True, True)
   assert [(e["is_impossible"], e["start_position"]) for e in examples] == [
     (False, 0),
     (True, -1),
   ]
-  path = squad_file(tmp_path / "x.json", ("a", [question()]))
-  with pytest.raises(
-    ValueError,
-    match="no question has the field is_impossible",
-  ):
-    squad_data.read_squad_examples(path, True, True)
-  # The advice of the error helps.
-  (example,) = squad_data.read_squad_examples(path, True, False)
-  assert example["start_position"] == 0
+
+
+def resolve_windows(*sizes):
+  """Returns the settings of a command whose model has 512 positions."""
+  names = ("max_seq_length", "doc_stride", "max_query_length")
+  train = FineTuningTrainConfig(output_dir="")
+  config = SquadConfig(train=train, **dict(zip(names, sizes)))
+  return config.resolved("", 512)
 
 
 @pytest.mark.parametrize(
@@ -291,17 +270,15 @@ def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
 )
 def test_impossible_window_sizes_are_refused(sizes, expected):
   with pytest.raises(ValueError) as error:
-    window_settings(*sizes).check_windows()
+    resolve_windows(*sizes)
   assert expected in str(error.value)
-  window_settings(384, 317, 64).check_windows()
+  assert resolve_windows(384, 317, 64).doc_stride == 317
 
 
-def test_reference_answers_are_v2_if_a_question_is_impossible(
-  tmp_path,
-):
+def test_reference_answers_are_v2_if_a_question_is_impossible(tmp_path):
   def read_answers(*questions, **settings):
     path = squad_file(tmp_path / "x.json", ("a", questions))
-    examples = squad_data.read_squad_examples(path, is_training=False)
+    examples = read_squad_examples(path, is_training=False)
     return metrics.correct_answers(examples, **settings)
 
   empty = {**question("r"), "answers": []}
@@ -312,6 +289,10 @@ def test_reference_answers_are_v2_if_a_question_is_impossible(
     assert answers.is_v2 == is_v2
   null = {"id": "r", "question": "b", "answers": [], "is_impossible": True}
   assert read_answers(question("q"), null).is_v2
+  # A question without the field is not scored, with a warning.
+  with runs.logged() as log:
+    answers = read_answers(question("q"), {"id": "r", "question": "b"})
+  assert answers.texts == {"q": ["a"]} and " r." in log()
   # Test sets: without the field, or with an empty one throughout.
   assert read_answers({"id": "q", "question": "a"}) is None
   assert read_answers({"id": "q", "question": "a", "answers": []}) is None

@@ -26,7 +26,7 @@ class Row:
 
 
 def open_tensors(path: str) -> hugging_face.Tensors:
-  """Opens a model's folder, a checkpoint, a safetensors or an HDF5 file.
+  """Opens a model's folder, a checkpoint, or a file of Hugging Face.
 
   The names are those in the file, or in a checkpoint of TensorFlow the
   original's.
@@ -34,9 +34,8 @@ def open_tensors(path: str) -> hugging_face.Tensors:
   Raises:
     ValueError: if it is not one of these files, or if it is damaged.
   """
-  if not path.endswith(".h5"):
-    path = weights.find_weights(path)
-  if path.endswith(".h5") or hugging_face_config.is_weights(path):
+  path = weights.find_weights(path)
+  if hugging_face_config.is_weights(path):
     return hugging_face.open_file(path)
   reader = checkpoints.CheckpointReader(path)
   return hugging_face.Tensors(reader.path, reader.shapes, reader.get_any)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bert_tf.inference import batches
+from bert_tf.inference import rows
 from bert_tf.tasks import base
 
 # The lengths of the sequences of each row; a row may have none.
@@ -33,7 +33,7 @@ def test_rows_are_answered_in_order_in_blocks(
     seen.append([len(s.input_ids) for s in sequences])
     return [(s.input_ids[0], len(s.input_ids)) for s in sequences]
 
-  answers = batches.answer_rows(
+  answers = rows.answer_rows(
     read(),
     compute,
     lambda inputs, outputs: (inputs.state, outputs),

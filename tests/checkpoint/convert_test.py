@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf.checkpoint import checkpoints, run_info
-from bert_tf.checkpoint.convert import convert, inspect
+from bert_tf.checkpoint import checkpoints, convert, inspect, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as export_config
 from bert_tf.export import export
@@ -117,10 +116,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   # Step 0 is not trained.
   with pytest.raises(ValueError, match="average_last=3.*run has 2"):
     convert.slim(str(tmp_path / "run"), str(tmp_path / "m"), average_last=3)
-  config = (tmp_path / "run" / "bert_config.json").read_text()
-  (tmp_path / "out").mkdir()
-  (tmp_path / "out" / "bert_config.json").write_text(f"{config}\n")
-  flags = (f"--average_last={average_last}", "--input_checkpoint=run")
+  flags = (f"--average_last={average_last}", "--model=run")
   command = ("convert", *flags)
   result = run_script(*command, "--output_checkpoint=out/m", cwd=tmp_path)
   assert result.returncode == 0, result.stderr
@@ -138,20 +134,71 @@ def test_run_json_stays_beside_an_original_checkpoint(
   assert [p.name for p in (tmp_path / "other").iterdir()] == ["vocab.txt"]
 
 
-def test_tensors_that_do_not_fit_the_config_are_all_named(tmp_path):
+def electra(tensors):
+  return {n.replace("bert/", "electra/"): v for n, v in tensors.items()}
+
+
+def two_models(tensors):
+  return {f"{s}/{n}": v for n, v in tensors.items() for s in ("old", "new")}
+
+
+def other_shapes(tensors):
+  changed = {**tensors, "cls/squad/output_bias": np.zeros(3, np.float32)}
+  del changed["bert/encoder/layer_1/output/dense/bias"]
+  return changed
+
+
+REFUSED = {
+  "ELECTRA": (electra, ["model.ckpt-7", "electra/embeddings"]),
+  "two models": (two_models, ["new/bert, new/cls, old/bert"]),
+  "other shapes": (
+    other_shapes,
+    [
+      "lacks bert/encoder/layer_1/output/dense/bias",
+      "cls/squad/output_bias is (3,), but the model's is (2,)",
+    ],
+  ),
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_what_does_not_fit_is_named_and_not_used(tmp_path, fault):
+  change, expected = REFUSED[fault]
   prefix, model = interop_models.write_original(tmp_path / "in", "span")
   tensors = {v.path: v.numpy() for v in model.weights}
-  del tensors["bert/encoder/layer_1/output/dense/bias"]
-  tensors["cls/squad/output_bias"] = np.zeros(3, np.float32)
-  checkpoints.write(prefix, tensors)
-  with pytest.raises(ValueError) as error:
-    convert.convert(ModelFolder.open(prefix), str(tmp_path / "out"), "hf")
-  for expected in (
-    "lacks bert/encoder/layer_1/output/dense/bias",
-    "cls/squad/output_bias is (3,), but the model's is (2,)",
+  checkpoints.write(prefix, change(tensors))
+  for use in (
+    lambda: convert.convert(ModelFolder.open(prefix), str(tmp_path / "out")),
+    lambda: checkpoints.init_from_checkpoint(model, prefix),
   ):
-    assert expected in str(error.value)
+    with pytest.raises(ValueError) as error:
+      use()
+    for part in expected:
+      assert part in str(error.value)
   assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("model_format", TARGETS)
+def test_variables_outside_the_model_are_left_out_and_named(
+  tmp_path, caplog, model_format
+):
+  prefix, model = interop_models.write_original(tmp_path / "in", "span")
+  tensors = {v.path: v.numpy() for v in model.weights}
+  extra = {
+    "beta1_power": np.float32(0.9),
+    "crf/transitions": np.zeros((3, 3), "f4"),
+    "bert/encoder/layer_2/output/dense/bias": np.zeros(8, "f4"),
+  }
+  # Slots of another optimizer are not weights.
+  slots = {f"{name}/Adam": value for name, value in tensors.items()}
+  checkpoints.write(prefix, {**tensors, **extra, **slots})
+  target = str(tmp_path / TARGETS[model_format])
+  convert.convert(ModelFolder.open(prefix), target, model_format)
+  text = "".join(r.getMessage() for r in caplog.records if r.levelno > 20)
+  assert all(name in text for name in extra) and "Adam" not in text
+  back = str(tmp_path / "back" / "bert_model.ckpt")
+  convert.convert(ModelFolder.open(target), back)
+  assert set(checkpoints.CheckpointReader(back).shapes) == set(tensors)
 
 
 # For each folder: the path of the model and the weights files.
@@ -204,7 +251,7 @@ def read_all(path, tmp_path):
 
 
 @pytest.mark.parametrize(("folder", "name"), CASES)
-@pytest.mark.parametrize("damage", ["empty", "short", "noise"])
+@pytest.mark.parametrize("damage", ["missing", "empty", "short", "noise"])
 def test_damage_ends_in_one_line_that_names_the_model(
   folders, tmp_path, folder, name, damage
 ):
@@ -217,10 +264,13 @@ def test_damage_ends_in_one_line_that_names_the_model(
     "short": content[:-1],
     "noise": bytes(i * 37 % 251 for i in range(size)),
   }
-  (model / name).write_bytes(changed[damage])
+  if damage == "missing":
+    (model / name).unlink()
+  else:
+    (model / name).write_bytes(changed[damage])
   path = f"{model}{FILES[folder][0]}"
   readers = [lambda: read_all(path, tmp_path)]
-  if name != "saved_model.pb":  # Not read by `inspect`.
+  if name != "saved_model.pb" or damage == "missing":
     readers.append(lambda: list(inspect.rows(inspect.open_tensors(path))))
   for reader in readers:
     with pytest.raises(ValueError, match=str(model)) as caught:

@@ -1,12 +1,11 @@
 """The contents of checkpoints and the differences between them."""
 
-import h5py
 import ml_dtypes
 import numpy as np
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf.checkpoint import checkpoints
-from bert_tf.checkpoint.convert import inspect as checkpoint_inspection
+from bert_tf.checkpoint import inspect as checkpoint_inspection
 
 TENSORS = {
   "bert/a": np.array([[3.0, 4.0]], np.float32),
@@ -48,13 +47,6 @@ def test_safetensors_and_their_folders_are_read(tmp_path):
   expected = [("a", (1, 2), "bfloat16", 5.0, False)]
   assert rows(path) == expected
   assert rows(tmp_path) == expected
-
-
-def test_weights_of_keras_are_read(tmp_path):
-  path = tmp_path / "m.weights.h5"
-  with h5py.File(path, "w") as file:
-    file["layers/dense/vars/0"] = TENSORS["bert/a"]
-  assert rows(path) == [("layers/dense/vars/0", (1, 2), "float32", 5.0, False)]
 
 
 def test_every_difference_is_named(tmp_path):

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from bert_tf.checkpoint import checkpoint_names, weights
-from bert_tf.checkpoint.convert import pretrained
+from bert_tf.checkpoint import checkpoint_names, convert, weights
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import atomic, paths
 
@@ -52,7 +51,10 @@ def extend(
     ValueError: if a word cannot be one word piece, if there are too few slots
       or no new word, if the files do not fit, or if output_dir is in use.
   """
-  tokenizer, model = files.make_tokenizer(files.case), pretrained.read(files)
+  tokenizer, model = (
+    files.make_tokenizer(files.case),
+    convert.read_pretrained(files),
+  )
   vocab = tokenizer.vocab
   words = tuple(dict.fromkeys(words))
   known = tuple(word for word in words if word in vocab)
@@ -107,7 +109,7 @@ def extend(
     vocab=b"\n".join([*lines, b""]),
   )
   with atomic.folder(output_dir, last=f"{weights.RELEASED}.index") as folder:
-    pretrained.write(extended, os.path.join(folder, weights.RELEASED))
+    convert.write_original(extended, os.path.join(folder, weights.RELEASED))
   return Extension(
     ids=ids,
     pieces=pieces,

@@ -1,0 +1,349 @@
+"""Converts models to the original's or Hugging Face's format; slims them."""
+
+import dataclasses
+import glob
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import modeling, task_registry, tokenization
+from bert_tf.checkpoint import (
+  checkpoint_names,
+  checkpoints,
+  hugging_face,
+  run_info,
+  sentence_transformers,
+  weights,
+)
+from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.files import (
+  atomic,
+  json_files,
+  messages,
+  packages,
+  paths,
+  tokenizer_files,
+)
+from bert_tf.model import heads, hugging_face_config
+
+# Hugging Face's names of activations that have another name here.
+_ACTIVATIONS_THERE = {"gelu_erf": "gelu", "gelu": "gelu_new", "": "linear"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretrained:
+  """A model: config, tensors, task, labels and vocabulary."""
+
+  config: modeling.BertConfig
+  # float32 arrays of encoder, pooler and heads, by the original's names.
+  tensors: Mapping[str, np.ndarray]
+  # The task, the labels and the settings of the tokenizer, if known.
+  run: run_info.RunInfo
+  vocab: bytes | None  # The content of vocab.txt.
+  # The files of a sentence encoder, by path, which give its pooling.
+  encoder_files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+
+  @property
+  def own_heads(self) -> tuple[heads.Head, ...]:
+    """The heads that the model has tensors for."""
+    return heads.find_heads(self.tensors, self.run.task)
+
+  @property
+  def num_labels(self) -> int:
+    """The number of outputs of `output_weights`; 0 without this head."""
+    return len(self.tensors.get("output_bias", ()))
+
+  def describe(self) -> dict[str, bytes]:
+    """Returns the contents of run.json and other files beside the weights."""
+    files = run_info.describe(self.run, self.config, self.vocab)
+    return {**self.encoder_files, **files}
+
+
+def read_pretrained(files: ModelFolder) -> Pretrained:
+  """Reads a model of any format, without an optimizer's state.
+
+  Its task is the one that the heads among the tensors belong to. A warning
+  names tensors that BERT does not have, which are left out.
+
+  Raises:
+    ValueError: if tensors are missing, or have a wrong shape or dtype, if the
+      user's do_lower_case contradicts the vocabulary, or if the head has
+      another number of labels.
+  """
+  expected = _expected_tensors(files)
+  missing = [name for name in expected if name not in files.shapes]
+  reader = files.reader
+  assert reader
+  checkpoint_names.check_fits(reader.path, reader.shapes, expected, missing)
+  names = {*checkpoint_names.parameters(reader.shapes)}
+  if left_out := messages.join_names(sorted(names - expected.keys())):
+    logging.warning(
+      "%s: BERT has no %s, so they are left out.", reader.path, left_out
+    )
+  tensors = {
+    name: np.asarray(reader.get_floats(name), np.float32) for name in expected
+  }
+  if files.vocab_file:
+    tokenizer_files.warn_of_differing(files.vocab_file)
+  run = files.saved or run_info.RunInfo(task=task_registry.ENCODER.name)
+  settings = dataclasses.replace(run.settings, **vars(files.case))
+  run = dataclasses.replace(run, settings=settings)
+  # Only the user knows the head of a task that is not registered.
+  if run.task in task_registry.TASKS:
+    head_model = heads.find_model(files.heads, run.task)
+    task = task_registry.find(head_model.task if head_model else "encoder")
+    labels = run.labels if task.label_defaults else None
+    run = dataclasses.replace(run, task=task.name, labels=labels)
+  encoder_files = sentence_transformers.read_files(files.folder)
+  model = Pretrained(
+    files.config, tensors, run, files.vocab_content, encoder_files
+  )
+  if run.labels and run.labels.num_outputs != model.num_labels:
+    raise ValueError(
+      f"{len(run.labels.labels)} labels are saved beside {files.weights}, but "
+      f"its head has {model.num_labels} outputs."
+    )
+  return model
+
+
+def _expected_tensors(files: ModelFolder) -> dict[str, tf.TensorSpec]:
+  """Returns what a model's config and heads imply, by the original's names."""
+  config, num_labels = files.config, files.shapes.get("output_bias", (0,))[0]
+  with tf.Graph().as_default():  # Names and shapes only: no memory.
+    weights = modeling.BertModel(config).weights
+  sizes: dict[int | str, int]
+  sizes = {"D": config.hidden_size, "V": config.vocab_size, "C": num_labels}
+  return {v.path: tf.TensorSpec(v.shape) for v in weights} | {
+    name: tf.TensorSpec([int(sizes.get(n, n)) for n in shape])
+    for head in files.heads
+    for name, shape in head.shapes.items()
+  }
+
+
+def write_original(model: Pretrained, path: str) -> None:
+  """Writes a checkpoint of the original, and the other files beside it."""
+  _write_files(os.path.dirname(path) or ".", model.describe())
+  checkpoints.write(path, model.tensors)
+
+
+def _write_files(folder: str, contents: Mapping[str, bytes]) -> None:
+  """Writes files; ValueError if there are any with other content."""
+  for name, content in contents.items():
+    path = os.path.join(folder, name)
+    if paths.exists(path) and paths.read_bytes(path) != content:
+      raise ValueError(
+        f"{path} belongs to another model; choose another `output_checkpoint`."
+      )
+  run_info.write_files(folder, contents)
+
+
+def convert(
+  source: ModelFolder, target: str, target_format: str = "original"
+) -> Pretrained:
+  """Writes a model of any format in another one, without optimizer's state.
+
+  Args:
+    source: the model to read.
+    target: the prefix of a checkpoint of the original, with run.json, config
+      and vocabulary beside it; for "hf", a folder.
+    target_format: "original", or "hf" for Hugging Face's.
+
+  Returns:
+    The model as it is written.
+
+  Raises:
+    ValueError: if the source is damaged or no BERT, if the target format cannot
+      hold it, or if the target has other files.
+    ImportError: for hf, without the package safetensors.
+  """
+  model = read_pretrained(source)
+  if target_format == "hf":
+    model.config.check_bidirectional(str(source.weights))
+    _write_hugging_face(model, target)
+  else:
+    write_original(model, target)
+  return model
+
+
+def find_format(path: str) -> str:
+  """Returns the format of a model's weights, as in CheckpointReader."""
+  return checkpoints.CheckpointReader(weights.find_weights(path)).format
+
+
+def slim(path: str, target: str, average_last: int = 1) -> list[str]:
+  """Writes the means of a run's newest checkpoints, and the files beside them.
+
+  Leaves out an optimizer's state. If several are averaged, run.json loses its
+  scores, unless it stays in the same folder.
+
+  Returns:
+    Prefixes of the checkpoints that were read.
+
+  Raises:
+    ValueError: if there are too few checkpoints, if one is damaged or is the
+      target, or if files of another model are beside the target.
+  """
+  # Step 0 is untrained, and so would only spoil the mean.
+  listed = [
+    p for p in checkpoints.list_checkpoints(path) if not p.endswith("-0")
+  ]
+  prefixes = listed[:average_last] or [weights.find_weights(path)]
+  if len(prefixes) < average_last:
+    raise ValueError(
+      f"`average_last={average_last}` needs as many trained checkpoints, but "
+      f"{path} has {len(listed)}."
+    )
+  if os.path.abspath(target) in map(os.path.abspath, prefixes):
+    raise ValueError(f"`output_checkpoint` {target} is the input.")
+  newest_reader = checkpoints.CheckpointReader(prefixes[0])
+  checkpoint_names.check_is_bert(prefixes[0], newest_reader.shapes)
+  source, folder = (
+    run_info.get_folder(prefixes[0]),
+    os.path.dirname(target) or ".",
+  )
+  if os.path.abspath(source) != os.path.abspath(folder):
+    contents, run = run_info.read_files(source), run_info.read_run(source)
+    newest = checkpoints.find_latest(source) or prefixes[0]
+    if run and prefixes != [newest]:
+      run = dataclasses.replace(run, scores={})
+      contents[run_info.RUN_FILE] = run_info.to_json(run)
+    encoder_files = sentence_transformers.read_files(source)
+    _write_files(folder, {**encoder_files, **contents})
+  average(prefixes, target)
+  return prefixes
+
+
+def average(prefixes: Sequence[str], target: str) -> None:
+  """Writes a checkpoint with the means of several, without optimizer slots.
+
+  Raises:
+    ValueError: if a checkpoint is missing or damaged, or lacks a variable.
+  """
+  readers = [checkpoints.CheckpointReader(prefix) for prefix in prefixes]
+  means = {}
+  for name in checkpoint_names.parameters(readers[0].shapes):
+    # In float64, the mean of equal values is exactly this value.
+    values = [reader.get(name) for reader in readers]
+    mean = np.sum(values, axis=0, dtype=np.float64) / len(readers)
+    means[name] = mean.astype(values[0].dtype)
+  checkpoints.write(target, means)
+
+
+def _write_hugging_face(model: Pretrained, folder: str) -> None:
+  """Writes a folder that `from_pretrained` of Hugging Face's classes can load.
+
+  The folder may hold an earlier conversion of the same model.
+  """
+  with packages.needs_extra(hugging_face.WEIGHTS, extra="hf"):
+    from safetensors import numpy as safetensors
+
+  contents = {**_describe_for_hugging_face(model), **model.describe()}
+  own = {*contents, hugging_face.WEIGHTS, *run_info.FILES}
+  own |= {name.split("/")[0] for name in model.encoder_files}
+  for name in own:  # Of a conversion that was killed.
+    atomic.remove_unfinished(os.path.join(glob.escape(folder), name))
+  existing = paths.list_folder(folder) if paths.exists(folder) else []
+  if others := sorted(set(existing) - own):
+    # transformers might load them with the model.
+    raise ValueError(
+      f"`output_checkpoint` {folder} holds other files: {', '.join(others)}."
+    )
+  # transformers omits the encoder's prefix if a model has no head.
+  prefix = "bert." if model.own_heads else ""
+  tensors = {
+    hugging_face.hugging_face_name(name, prefix): np.ascontiguousarray(
+      value.T if name.endswith("/kernel") else value
+    )
+    for name, value in model.tensors.items()
+  }
+  if heads.CHOICES in model.own_heads:
+    tensors[hugging_face.CHOICE_BIAS] = np.zeros(1, np.float32)
+  # transformers refuses files without this key.
+  data = safetensors.save(tensors, metadata={"format": "pt"})
+  _write_files(folder, contents)
+  atomic.write_bytes(os.path.join(folder, hugging_face.WEIGHTS), data)
+
+
+def _describe_for_hugging_face(model: Pretrained) -> dict[str, bytes]:
+  """Returns the contents of config.json and of the tokenizer's files."""
+  if model.vocab is None:
+    raise ValueError("Hugging Face's format needs a `vocab_file`.")
+  vocab = tokenization.parse_vocab(model.vocab, run_info.VOCAB_FILE)
+  special = tokenizer_files.SPECIAL_TOKENS.items()
+  tokenizer_config = {
+    "tokenizer_class": "BertTokenizer",
+    "do_lower_case": model.run.settings.do_lower_case is not False,
+    "strip_accents": model.run.settings.strip_accents,
+    **tokenizer_files.FIXED_SETTINGS,
+    "model_max_length": model.config.max_position_embeddings,
+    **{name: token for name, token in special if token in vocab},
+  }
+  contents = {
+    hugging_face_config.CONFIG: _config(model, vocab),
+    tokenizer_files.TOKENIZER_CONFIG: tokenizer_config,
+    tokenizer_files.TOKENIZER: _tokenizer(model.run, vocab),
+  }
+  return {
+    name: f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
+    for name, content in contents.items()
+  }
+
+
+def _config(model: Pretrained, vocab: Mapping[str, int]) -> dict[str, Any]:
+  own_heads = model.own_heads
+  if own_heads == heads.PretrainingModel.heads:
+    class_name = "BertForPreTraining"
+  elif len(own_heads) > 1:
+    names = ", ".join(head.name for head in own_heads)
+    raise ValueError(f"no class of transformers has all the heads {names}.")
+  else:
+    class_name = own_heads[0].hugging_face if own_heads else "BertModel"
+  hidden_act = (model.config.hidden_act or "").lower()
+  keys = modeling.BertConfig.original_keys()
+  config: dict[str, Any] = {
+    **{key: getattr(model.config, key) for key in (*keys, "layer_norm_eps")},
+    **hugging_face_config.FIXED_SETTINGS,
+    "architectures": [class_name],
+    "hidden_act": _ACTIVATIONS_THERE.get(hidden_act, hidden_act),
+    "pad_token_id": vocab.get("[PAD]", 0),
+  }
+  if heads.CHOICES in own_heads or model.num_labels:
+    config["classifier_dropout"] = heads.CLASSIFIER_DROPOUT
+  if model.num_labels:
+    spec = model.run.labels
+    labels = spec.labels if spec else ()
+    labels = labels or hugging_face_config.numbered_labels(model.num_labels)
+    config["id2label"] = {str(i): label for i, label in enumerate(labels)}
+    config["label2id"] = {label: i for i, label in enumerate(labels)}
+    if spec and spec.problem_type in hugging_face_config.PROBLEM_TYPES:
+      problem_type = hugging_face_config.PROBLEM_TYPES[spec.problem_type]
+      config["problem_type"] = problem_type
+  return config
+
+
+def _tokenizer(
+  run: run_info.RunInfo, vocab: Mapping[str, int]
+) -> dict[str, Any]:
+  """Returns the tokenizer.json of BERT's tokenizer with a vocabulary."""
+  # transformers writes 100 as the maximum length of a word, not 200.
+  template = pathlib.Path(__file__).with_name("tokenizer.json")
+  tokenizer = json_files.read(str(template))
+  tokenizer["model"]["vocab"] = vocab
+  tokenizer["normalizer"]["lowercase"] = run.settings.do_lower_case is not False
+  tokenizer["normalizer"]["strip_accents"] = run.settings.strip_accents
+  added = [t for t in tokenizer["added_tokens"] if t["content"] in vocab]
+  for token in added:
+    token["id"] = vocab[token["content"]]
+  tokenizer["added_tokens"] = sorted(added, key=lambda token: token["id"])
+  ends = tokenizer["post_processor"]["special_tokens"]
+  for name, end in ends.items():
+    end["ids"] = [vocab.get(name)]
+  if not ends.keys() <= vocab.keys():
+    tokenizer["post_processor"] = None
+  return tokenizer

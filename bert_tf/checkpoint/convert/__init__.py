@@ -1,1 +1,0 @@
-"""Conversion of models between formats, and tools for their checkpoints."""
