@@ -250,7 +250,7 @@ class HeadModel(modeling.PretrainedModel):
     """
     super().__init__(name=self.task, dtype=dtype)
     self.config = config
-    self.task_layer = first_layer
+    self.task_layer: Any = first_layer
     self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
     self.seed_generator = self.bert.seed_generator
     self.built = True
