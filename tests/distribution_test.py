@@ -147,10 +147,10 @@ def test_batches_of_unknown_width_are_split():
 
   def span_loss(outputs, features):
     each = losses.span_losses(outputs, features)
-    return {"error": (tf.reduce_sum(each), tf.size(each, tf.float32))}
+    return {"error": (tf.reduce_sum(each), tf.cast(tf.size(each), tf.float32))}
 
   def span_weights(features):
-    return {"error": tf.size(features["start_positions"], tf.float32)}
+    return {"error": tf.cast(tf.size(features["start_positions"]), tf.float32)}
 
   def weights_after_a_step(mode, num_micro_batches):
     keras.utils.set_random_seed(1)
