@@ -3,6 +3,7 @@
 import ast
 import importlib
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -82,10 +83,34 @@ _MODULES = _read_modules()
 __all__ = [*_MODULES, "__version__"]
 
 
+# The names here of what transformers calls BertModel, AutoModel or TFBertModel.
+_HERE = {
+  "Model": "BertModel",
+  "ForPreTraining": "PretrainingModel",
+  "ForMaskedLM": "PretrainingModel",
+  "ModelForMaskedLM": "PretrainingModel",
+  "ForNextSentencePrediction": "PretrainingModel",
+  "ForSequenceClassification": "ClassifierModel",
+  "ModelForSequenceClassification": "ClassifierModel",
+  "ForTokenClassification": "TokenModel",
+  "ModelForTokenClassification": "TokenModel",
+  "ForQuestionAnswering": "SpanModel",
+  "ModelForQuestionAnswering": "SpanModel",
+  "ForMultipleChoice": "MultipleChoiceModel",
+  "ModelForMultipleChoice": "MultipleChoiceModel",
+  "Tokenizer": "BertTokenizer",
+  "TokenizerFast": "BertTokenizer",
+  "Config": "BertConfig",
+  "pipeline": "load",
+}
+
+
 def __getattr__(name: str) -> Any:
   """Imports the module of a public name and returns its value."""
   if name not in _MODULES:
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    rest = re.sub(r"^(TF)?(Bert|Auto)", "", name)
+    hint = f"; use bert_tf.{_HERE[rest]}" if rest in _HERE else ""
+    raise AttributeError(f"bert_tf has no {name!r}{hint}")
   from bert_tf.model.kernels import backend
 
   backend.check_tensorflow()

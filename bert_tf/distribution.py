@@ -161,8 +161,8 @@ def is_chief() -> bool:
 
 def device_kind() -> str:
   """Returns "TPU" or "GPU" if TensorFlow has one, else "CPU"."""
-  kinds = {device.device_type for device in tf.config.list_logical_devices()}
-  return next((kind for kind in ("TPU", "GPU") if kind in kinds), "CPU")
+  kinds = ("TPU", "GPU")
+  return next(filter(tf.config.list_logical_devices, kinds), "CPU")
 
 
 def has_accelerator() -> bool:

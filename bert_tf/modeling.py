@@ -16,18 +16,27 @@ as bert/encoder/layer_0/attention/self/query/kernel: a layer is named after its
 """
 
 import functools
+import inspect
+import json
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import names, task_registry
+from bert_tf import names, task_registry, tokenization
 from bert_tf.model import model_inputs
 from bert_tf.model.kernels import dropout_attention, fused_attention
-from bert_tf.model.layers import dense, dropout, layer_norm, serialization
+from bert_tf.model.layers import (
+  dense,
+  dropout,
+  layer_norm,
+  lora,
+  serialization,
+)
 
 # `X as X` exports names that the original's modeling.py has.
 from bert_tf.model.layers.activations import gelu as gelu
@@ -416,15 +425,33 @@ class Pooler(BertLayer):
     return ops.tanh(self.dense(hidden))
 
 
-def _checking_arrays(method: Callable) -> Callable:
-  # A compiled step does not know its values; those of a data set stay unknown.
-  @functools.wraps(method)
-  def checked(model: Any, x: Any = None, *rest: Any, **named: Any) -> Any:
-    if isinstance(x, Mapping) and hasattr(x.get("input_ids"), "shape"):
-      model_inputs.check_values(x, model.config)
-    return method(model, x, *rest, **named)
+def _taking_texts(method: Callable) -> Callable:
+  """Wraps `fit`, `evaluate` or `predict`, so that they take texts.
 
-  return checked
+  It also checks the values of ids in arrays, which a compiled step does not
+  know; those of a data set stay unknown.
+  """
+  signature = inspect.signature(method)
+
+  @functools.wraps(method)
+  def prepared(*args: Any, **named: Any) -> Any:
+    bound = signature.bind(*args, **named)
+    model, values = bound.arguments["self"], bound.arguments
+    values["x"] = model.prepare_inputs(values.get("x"))
+    if method is keras.Model.fit and isinstance(values["x"], tf.data.Dataset):
+      values.setdefault("shuffle", False)  # Keras warns that it cannot.
+    if isinstance(values.get("y"), list):
+      values["y"] = np.array(values["y"])
+    data = values.get("validation_data")
+    if isinstance(data, tuple):
+      inputs, *labels = data
+      labels = [np.array(y) if isinstance(y, list) else y for y in labels]
+      values["validation_data"] = (model.prepare_inputs(inputs), *labels)
+    elif data is not None:
+      values["validation_data"] = model.prepare_inputs(data)
+    return method(*bound.args, **bound.kwargs)
+
+  return prepared
 
 
 class PretrainedModel(serialization.SerializableModel):
@@ -438,15 +465,109 @@ class PretrainedModel(serialization.SerializableModel):
   # Of the folder that the weights came from; `ModelFolder.load` sets them.
   vocab_file: str | None = None
   run: Any = None
+  # The TextPreprocessor that lets `fit`, `evaluate` and `predict` take texts;
+  # None for a model that takes ids only.
+  preprocessor: Any = None
 
   def __call__(self, features: Mapping[str, Any], **arguments: Any) -> Any:
     """Calls the model; see `model_inputs.check_features` for errors."""
     features = model_inputs.check_features(features, self.input_shape_names)
     return super().__call__(features, **arguments)
 
-  fit = _checking_arrays(keras.Model.fit)
-  evaluate = _checking_arrays(keras.Model.evaluate)
-  predict = _checking_arrays(keras.Model.predict)
+  fit = _taking_texts(keras.Model.fit)
+  evaluate = _taking_texts(keras.Model.evaluate)
+  predict = _taking_texts(keras.Model.predict)
+
+  def prepare_inputs(self, x: Any) -> Any:
+    """Returns the inputs of `fit`, with ids in the place of texts.
+
+    Args:
+      x: texts, as a list, an array, or a tf.data.Dataset of batches: a text, a
+        pair, a tuple of two columns or a dict with `text` and `text_b`. All
+        else is returned as it is, such as ids and generators of ids.
+
+    Raises:
+      ValueError: for texts without a preprocessor or of a model that reads long
+        texts in parts, and for ids out of range.
+    """
+    if isinstance(x, Mapping) and "input_ids" in x:
+      if hasattr(x["input_ids"], "shape"):
+        model_inputs.check_values(x, self.config)
+      return x
+    from bert_tf.export import preprocessor
+
+    texts, is_data = preprocessor.find_texts(x), preprocessor.is_text_data(x)
+    if not texts and not is_data:
+      return x
+    if not self.preprocessor:
+      raise ValueError(
+        "this model takes ids, because it has no `preprocessor`. "
+        "`from_pretrained` makes one if the folder has a vocabulary."
+      )
+    settings = self.run.settings if self.run else None
+    long_text = getattr(settings, "long_text", "truncate")
+    if long_text != "truncate" and self.run.task == self.task:
+      raise ValueError(
+        f"this model was trained with long_text={long_text}; give its texts to "
+        "bert_tf.Classifier or bert_tf.load."
+      )
+    if is_data:
+      return self.preprocessor.map(x)
+    return self.preprocessor.convert(texts)
+
+  def set_preprocessor(self, files: Any) -> None:
+    """Makes the preprocessor of a ModelFolder, if it has a vocabulary."""
+    if files.vocab_file:
+      from bert_tf.export import preprocessor
+
+      settings = self.run and self.run.settings
+      length = getattr(settings, "max_seq_length", None)
+      self.preprocessor = preprocessor.TextPreprocessor(
+        files.tokenizer, length or self.config.max_position_embeddings
+      )
+
+  def export(
+    self,
+    filepath: str | os.PathLike[str],
+    format: str = "tf_saved_model",
+    verbose: bool | None = None,
+    input_signature: Any = None,
+    **options: Any,
+  ) -> None:
+    """Exports the model as keras.Model.export does.
+
+    Without an input_signature it takes the three inputs of BERT, int32. For a
+    model that takes texts, see `bert-tf export`.
+    """
+    if input_signature is None:
+      shape = (None,) * len(self.input_shape_names)
+      names = ("input_ids", "input_mask", "segment_ids", *self.more_inputs)
+      input_signature = [
+        {n: keras.InputSpec(dtype="int32", shape=shape, name=n) for n in names}
+      ]
+    super().export(filepath, format, verbose, input_signature, **options)
+
+  def save_assets(self, folder: str) -> None:
+    """Writes the vocabulary into a `.keras` file; Keras calls this."""
+    if self.preprocessor:
+      path = os.path.join(folder, "vocab.txt")
+      with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{t}\n" for t in self.preprocessor.tokenizer.vocab)
+      path = os.path.join(folder, "preprocessor.json")
+      with open(path, "w", encoding="utf-8") as file:
+        json.dump(self.preprocessor.settings, file)
+
+  def load_assets(self, folder: str | None) -> None:
+    """Reads what `save_assets` wrote; Keras calls this."""
+    path = os.path.join(folder or "", "vocab.txt")
+    if folder and os.path.exists(path):
+      from bert_tf.export import preprocessor
+
+      with open(os.path.join(folder, "preprocessor.json")) as file:
+        settings = json.load(file)
+      length = settings.pop("max_seq_length")
+      tokenizer = tokenization.FullTokenizer(path, **settings)
+      self.preprocessor = preprocessor.TextPreprocessor(tokenizer, length)
 
   def save_pretrained(
     self,
@@ -458,8 +579,7 @@ class PretrainedModel(serialization.SerializableModel):
 
     Args:
       folder: a new folder, or one that an earlier call wrote.
-      vocab_file: the vocabulary; None for that of `from_pretrained`. A model
-        that Keras loaded does not know it.
+      vocab_file: the vocabulary; None for that of the preprocessor.
       **settings: fields of run.json, such as `labels`, the names of a head's
         outputs in order, or max_seq_length. Those of `from_pretrained` stay.
 
@@ -468,6 +588,8 @@ class PretrainedModel(serialization.SerializableModel):
     """
     from bert_tf.checkpoint import model_folder
 
+    if self.preprocessor:
+      settings = {**self.preprocessor.settings, **settings}
     model_folder.save(self, os.fspath(folder), vocab_file, settings)
 
 
@@ -535,7 +657,18 @@ class BertModel(PretrainedModel):
     model = cls(files.config.without_random_values(), dtype=dtype)
     model.config = files.config
     files.load(model)
+    model.set_preprocessor(files)
     return model
+
+  def enable_lora(self, rank: int, lora_alpha: float | None = None) -> None:
+    """Freezes BERT and adds low-rank updates to attention, as in Keras' Dense.
+
+    Args:
+      rank: number of columns of the updates' first factor.
+      lora_alpha: numerator of the updates' factor lora_alpha / rank; None for a
+        factor of 1.
+    """
+    lora.enable(self, rank, lora_alpha)
 
   def build(self, input_shape: Any = None) -> None:
     """Makes every variable; the config knows all sizes."""

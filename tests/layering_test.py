@@ -16,7 +16,7 @@ FOLDERS = (
   *("training", "tasks", "inference", "export", "server", "pipeline", "cli"),
 )
 
-# `from_pretrained` and `save_pretrained` are the only imports upwards.
+# What reads and writes model folders and texts imports upwards, in functions.
 UPWARDS = (PACKAGE / "model" / "heads.py", PACKAGE / "modeling.py")
 
 # Modules that work without TensorFlow, whose import takes seconds. Commands and
@@ -76,7 +76,7 @@ def imported_modules(path):
     candidates = (".".join(parts[:end]) for end in ends)
     imported.update(next(([c] for c in candidates if c in MODULES), []))
   if path in UPWARDS:
-    imported.discard("checkpoint.model_folder")
+    imported -= {"checkpoint.model_folder", "export.preprocessor"}
   return imported
 
 

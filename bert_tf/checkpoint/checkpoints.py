@@ -36,10 +36,6 @@ _DATA = ".data-00000-of-00001"
 DamagedCheckpointError = errors.DamagedFileError
 
 
-class NotFiniteError(DamagedCheckpointError):
-  """A checkpoint whose weights hold NaN or infinite values."""
-
-
 class CheckpointReader:
   """Reads the tensors of a model, whatever its format.
 
@@ -116,7 +112,7 @@ class CheckpointReader:
     self._read = read
 
   def get(self, name: str) -> np.ndarray:
-    """Returns one tensor; raises as `get_any`, or NotFiniteError."""
+    """Returns one tensor; raises as `get_any` and `check_finite`."""
     value = self.get_any(name)
     check_finite(self.path, {name: value})
     return value
@@ -138,11 +134,11 @@ class CheckpointReader:
 
 
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
-  """Raises NotFiniteError if tensors of the model at `path` are not finite."""
+  """Raises DamagedCheckpointError for tensors with NaN or infinite values."""
   for name, value in tensors.items():
     is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
     if is_float and not np.isfinite(value).all():
-      raise NotFiniteError(
+      raise DamagedCheckpointError(
         f"{path} holds values that are not finite, in {name}: its training had "
         "diverged."
       )

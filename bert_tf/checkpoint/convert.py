@@ -59,6 +59,11 @@ class Pretrained:
     """The number of outputs of `output_weights`; 0 without this head."""
     return len(self.tensors.get("output_bias", ()))
 
+  def describe(self) -> dict[str, bytes]:
+    """Returns the contents of run.json and other files beside the weights."""
+    files = run_info.describe(self.run, self.config, self.vocab)
+    return {**self.encoder_files, **files}
+
 
 def read_pretrained(files: ModelFolder) -> Pretrained:
   """Reads a model of any format, without an optimizer's state.
@@ -76,12 +81,10 @@ def read_pretrained(files: ModelFolder) -> Pretrained:
   reader = files.reader
   assert reader
   checkpoint_names.check_fits(reader.path, reader.shapes, expected, missing)
-  names = checkpoint_names.parameters(reader.shapes)
-  if left_out := sorted({*names} - expected.keys()):
+  names = {*checkpoint_names.parameters(reader.shapes)}
+  if left_out := messages.join_names(sorted(names - expected.keys())):
     logging.warning(
-      "%s: BERT has no %s, so they are left out.",
-      reader.path,
-      messages.join_names(left_out),
+      "%s: BERT has no %s, so they are left out.", reader.path, left_out
     )
   tensors = {
     name: np.asarray(reader.get_floats(name), np.float32) for name in expected
@@ -125,35 +128,19 @@ def _expected_tensors(files: ModelFolder) -> dict[str, tf.TensorSpec]:
 
 def write_original(model: Pretrained, path: str) -> None:
   """Writes a checkpoint of the original, and the other files beside it."""
-  _write_files(os.path.dirname(path) or ".", model)
+  _write_files(os.path.dirname(path) or ".", model.describe())
   checkpoints.write(path, model.tensors)
 
 
-def _write_files(folder: str, model: Pretrained) -> None:
-  """Writes run.json, the config and other known files beside the weights.
-
-  Raises:
-    ValueError: if the folder has files of another model.
-  """
-  contents = run_info.describe(model.run, model.config, model.vocab)
-  _write_contents(folder, {**model.encoder_files, **contents})
-
-
-def _write_contents(folder: str, contents: Mapping[str, bytes]) -> None:
-  """Writes files beside the weights, by name; raises as `_write_files`."""
-  _check_contents(folder, contents)
-  run_info.write_files(folder, contents)
-
-
-def _check_contents(folder: str, contents: Mapping[str, bytes]) -> None:
-  """Raises ValueError if a file of the folder exists with other content."""
+def _write_files(folder: str, contents: Mapping[str, bytes]) -> None:
+  """Writes files; ValueError if there are any with other content."""
   for name, content in contents.items():
     path = os.path.join(folder, name)
-    if not paths.exists(path) or paths.read_bytes(path) == content:
-      continue
-    raise ValueError(
-      f"{path} belongs to another model; choose another `output_checkpoint`."
-    )
+    if paths.exists(path) and paths.read_bytes(path) != content:
+      raise ValueError(
+        f"{path} belongs to another model; choose another `output_checkpoint`."
+      )
+  run_info.write_files(folder, contents)
 
 
 def convert(
@@ -227,7 +214,7 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
       run = dataclasses.replace(run, scores={})
       contents[run_info.RUN_FILE] = run_info.to_json(run)
     encoder_files = sentence_transformers.read_files(source)
-    _write_contents(folder, {**encoder_files, **contents})
+    _write_files(folder, {**encoder_files, **contents})
   average(prefixes, target)
   return prefixes
 
@@ -256,7 +243,7 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
   with packages.needs_extra(hugging_face.WEIGHTS, extra="hf"):
     from safetensors import numpy as safetensors
 
-  contents = _contents(model)
+  contents = {**_describe_for_hugging_face(model), **model.describe()}
   own = {*contents, hugging_face.WEIGHTS, *run_info.FILES}
   own |= {name.split("/")[0] for name in model.encoder_files}
   for name in own:  # Of a conversion that was killed.
@@ -267,7 +254,6 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
     raise ValueError(
       f"`output_checkpoint` {folder} holds other files: {', '.join(others)}."
     )
-  _check_contents(folder, contents)
   # transformers omits the encoder's prefix if a model has no head.
   prefix = "bert." if model.own_heads else ""
   tensors = {
@@ -280,43 +266,33 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
     tensors[hugging_face.CHOICE_BIAS] = np.zeros(1, np.float32)
   # transformers refuses files without this key.
   data = safetensors.save(tensors, metadata={"format": "pt"})
-  _write_files(folder, model)
-  for name, content in {**contents, hugging_face.WEIGHTS: data}.items():
-    atomic.write_bytes(os.path.join(folder, name), content)
+  _write_files(folder, contents)
+  atomic.write_bytes(os.path.join(folder, hugging_face.WEIGHTS), data)
 
 
-def _contents(model: Pretrained) -> dict[str, bytes]:
+def _describe_for_hugging_face(model: Pretrained) -> dict[str, bytes]:
+  """Returns the contents of config.json and of the tokenizer's files."""
   if model.vocab is None:
     raise ValueError("Hugging Face's format needs a `vocab_file`.")
   vocab = tokenization.parse_vocab(model.vocab, run_info.VOCAB_FILE)
-  special = {
-    name: token
-    for name, token in tokenizer_files.SPECIAL_TOKENS.items()
-    if token in vocab
-  }
+  special = tokenizer_files.SPECIAL_TOKENS.items()
   tokenizer_config = {
     "tokenizer_class": "BertTokenizer",
     "do_lower_case": model.run.settings.do_lower_case is not False,
     "strip_accents": model.run.settings.strip_accents,
     **tokenizer_files.FIXED_SETTINGS,
     "model_max_length": model.config.max_position_embeddings,
-    **special,
+    **{name: token for name, token in special if token in vocab},
   }
   contents = {
     hugging_face_config.CONFIG: _config(model, vocab),
     tokenizer_files.TOKENIZER_CONFIG: tokenizer_config,
     tokenizer_files.TOKENIZER: _tokenizer(model.run, vocab),
   }
-  texts = {
-    name: json.dumps(
-      content,
-      indent=2,
-      sort_keys=name != tokenizer_files.TOKENIZER,  # Its vocabulary has ids.
-      ensure_ascii=False,
-    )
+  return {
+    name: f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
     for name, content in contents.items()
   }
-  return {name: f"{text}\n".encode() for name, text in texts.items()}
 
 
 def _config(model: Pretrained, vocab: Mapping[str, int]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from bert_tf.checkpoint.checkpoints import is_saved_model
 from bert_tf.files import json_files, paths, tokenizer_files
 from bert_tf.model import heads, hugging_face_config
 from bert_tf.model.heads import HeadModel
+from bert_tf.model.layers import lora
 from bert_tf.model.model_config import BertConfig
 from bert_tf.text import letter_case
 
@@ -427,7 +428,14 @@ def save(
     named = {name: given.pop(name) for name in names & given.keys()}
     numbered = hugging_face_config.numbered_labels(model.num_labels)
     labels = info.labels or run_info.LabelSpec(*spec.label_defaults, numbered)
-    labels = dataclasses.replace(labels, **named).fit(model.num_labels)
+    labels = dataclasses.replace(labels, **named)
+    classifies = labels.problem_type == run_info.CLASSIFICATION
+    if classifies and model.num_labels == 1:
+      labels = dataclasses.replace(labels, problem_type="regression", labels=())
+    if labels.num_outputs != model.num_labels:
+      raise ValueError(
+        f"{len(labels.labels)} labels do not fit {model.num_labels} outputs."
+      )
     info = dataclasses.replace(info, labels=labels)
   files = ModelFolder(
     model.config,
@@ -439,8 +447,20 @@ def save(
     _as_settings(spec.name, given), spec.name, labels=info.labels
   )
   info = dataclasses.replace(info, settings=settings)
-  run_info.write_run(folder, info, model.config, files.vocab_content)
-  tensors = {variable.path: variable for variable in model.weights}
+  vocab_content = files.vocab_content
+  if vocab_content is None and model.preprocessor:
+    tokens = model.preprocessor.tokenizer.vocab
+    vocab_content = "".join(f"{token}\n" for token in tokens).encode()
+  tensors = {
+    name: tensor
+    for name, tensor in lora.tensors(model).items()
+    if not name.endswith(lora.STATE_SUFFIXES)
+  }
+  if quantized := [n for n in tensors if n.endswith("/kernel_scale")]:
+    raise ValueError(
+      f"a quantized model is saved by `model.save` only: it has {quantized[0]}."
+    )
+  run_info.write_run(folder, info, model.config, vocab_content)
   checkpoints.write(os.path.join(folder, weights.RELEASED), tensors)
 
 

@@ -121,14 +121,10 @@ class RunFolder:
     if config_file != model.config_file and paths.exists(config_file):
       there = model_config.BertConfig.from_json_file(config_file)
       here = vars(model.config)
-      differing = [
-        f"{name} is {value} there and {here[name]} here"
-        for name, value in vars(there).items()
-        if value != here[name]
-      ]
+      differing = {n: v for n, v in vars(there).items() if v != here[n]}
       if differing:
         raise ValueError(
-          f"{self.path} holds a run of another config: {'; '.join(differing)}. "
+          f"{self.path} holds a run of another config, with {differing}. "
           "Choose another `output_dir`."
         )
     if self.is_begun:

@@ -53,20 +53,6 @@ class LabelSpec:
     """C, the number of outputs: one for each label, or 1 in a regression."""
     return 1 if self.problem_type == "regression" else len(self.labels)
 
-  def fit(self, num_outputs: int) -> "LabelSpec":
-    """Returns the labels of a head; ValueError for another number of them.
-
-    A classifier with one output is a regression, which has no labels.
-    """
-    kind, labels = self.problem_type, tuple(self.labels)
-    if num_outputs == 1 and kind in (CLASSIFICATION, REGRESSION):
-      kind, labels = REGRESSION, ()
-    elif len(labels) != num_outputs:
-      raise ValueError(
-        f"{len(labels)} labels do not fit {num_outputs} outputs."
-      )
-    return dataclasses.replace(self, problem_type=kind, labels=labels)
-
   def unknown_label(self, label: object) -> str:
     """Returns the message for a label that is not one of them."""
     known = messages.join_names(self.labels)

@@ -25,20 +25,13 @@ _POOLINGS = {
   "pooling_mode_max_tokens": "max",
 }
 
-# Settings that are applied, or that do not change vectors.
-_APPLIED = {
-  *("__version__", "prompts", "similarity_fn_name", "unpad_inputs"),
-  *("max_seq_length", "query_length", "document_length", "modality_config"),
-  *("pooling_mode", "embedding_dimension", "word_embedding_dimension"),
-  *_POOLINGS,
-}
-# The only supported values of others.
+# The only supported values of settings that change vectors.
 _FIXED_SETTINGS = {
-  "model_type": "SentenceTransformer",
+  "default_prompt_name": None,
   "do_lower_case": False,
-  "transformer_task": "feature-extraction",
-  "module_output_name": "token_embeddings",
   "include_prompt": True,
+  "transformer_task": "feature-extraction",
+  "truncate_dim": None,
 }
 
 
@@ -113,11 +106,10 @@ def read_settings(folder: str) -> VectorSettings | None:
     POOLING_CONFIG: pooling,
   }
   others = [
-    f"{name}={value!r} ({file})"
+    f"{name}={config[name]!r} ({file})"
     for file, config in configs.items()
-    for name, value in config.items()
-    if name not in _APPLIED and value != (fixed := _FIXED_SETTINGS.get(name))
-    if value or fixed
+    for name, fixed in _FIXED_SETTINGS.items()
+    if config.get(name, fixed) not in (fixed, None)
   ]
   if others:
     logging.warning(

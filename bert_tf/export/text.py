@@ -5,7 +5,9 @@ else uses `tokenization.FullTokenizer`. Their ids are the same, except for a few
 characters that are in only one of Python's and TensorFlow's Unicode versions.
 """
 
+import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -13,6 +15,7 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import saved_models
 from bert_tf.files import packages
 from bert_tf.inference import ids_functions
@@ -55,7 +58,13 @@ class BertTokenizer(tf.Module):
     >>> print(features["input_mask"].numpy())
     [[1 1 1 1 1 0]
      [1 1 1 0 0 0]]
+    >>> tokenizer = bert_tf.BertTokenizer.from_pretrained("quickstart")
+    >>> print(tokenizer(["hotels!", "!"])["segment_ids"].numpy())
+    [[0 0 0 0 0]
+     [0 0 0 0 0]]
   """
+
+  max_length = 512  # Of BERT's released models.
 
   def __init__(
     self,
@@ -96,6 +105,69 @@ class BertTokenizer(tf.Module):
     # would fail on a temporary object, as in BertTokenizer(vocab).tokenize.
     function = tf.function(self._tokenize, [_TEXTS], autograph=False)
     self._tokenize_texts = function
+
+  @classmethod
+  def from_pretrained(cls, folder: str | os.PathLike[str]) -> "BertTokenizer":
+    """Returns the tokenizer of a model folder; see BertModel.from_pretrained.
+
+    Its `max_length` is the number of positions of the model.
+    """
+    files = ModelFolder.open(os.fspath(folder))
+    case = files.case
+    lower = case.do_lower_case is not False
+    tokenizer = cls(files.vocab, lower, case.strip_accents)
+    tokenizer.max_length = files.config.max_position_embeddings
+    return tokenizer
+
+  def __call__(
+    self,
+    texts: Any,
+    text_pair: Any = None,
+    padding: bool | str = True,
+    max_length: int | None = None,
+    truncation: bool = True,
+  ) -> dict[str, tf.Tensor]:
+    """Returns the inputs of a model, int32 [B, F], by name.
+
+    Args:
+      texts: a text, or B texts as a list, an array or a tensor, or B pairs as
+        a list.
+      text_pair: the second texts, in the same form.
+      padding: True or "longest" to pad to the longest row, "max_length" to pad
+        to max_length.
+      max_length: the longest row, with [CLS] and [SEP]; None for `max_length`
+        of the tokenizer.
+      truncation: whether to cut longer rows, a pair at the end of its longer
+        text.
+
+    Raises:
+      ValueError: for another padding, or with truncation=False for longer rows.
+    """
+    if padding not in (True, "longest", "max_length"):
+      raise ValueError(
+        f"padding is {padding!r}; use True, 'longest' or 'max_length'. "
+        "`tokenize` returns rows without padding."
+      )
+    if isinstance(texts, str | bytes):
+      texts, text_pair = [texts], [text_pair] if text_pair else None
+    if isinstance(texts, list) and isinstance(texts[0], list | tuple):
+      texts, text_pair = map(list, zip(*texts))
+    columns = [texts] if text_pair is None else [texts, text_pair]
+    segments = [self.tokenize(tf.convert_to_tensor(x)) for x in columns]
+    length = max_length or self.max_length
+    if not truncation:
+      sizes = sum(segment.row_lengths() for segment in segments)
+      longest = tf.reduce_max(sizes) + 1 + len(segments)
+      if tf.executing_eagerly() and longest > length:
+        raise ValueError(
+          f"a row has {longest} word pieces, more than max_length {length}; "
+          "raise it or set truncation=True."
+        )
+      with tf.control_dependencies(
+        [tf.debugging.assert_less_equal(longest, tf.cast(length, tf.int64))]
+      ):
+        segments = [tf.identity(segment) for segment in segments]
+    return self.pack(segments, length, padding == "max_length")
 
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the word-piece ids of texts, string [B]: int32 [B, (pieces)].

@@ -187,6 +187,43 @@ def linear(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
   return dense.restore(outputs, hidden)
 
 
+class TaskLayer(keras.layers.Layer):
+  """The linear layer of a fine-tuned task.
+
+  As in the original, the names of its variables have no scope, so they are not
+  made in `build`.
+  """
+
+  def make_variables(self, num_outputs: int, size: int) -> None:
+    """Makes the matrix, [num_outputs, size], and the bias."""
+    self.output_weights, self.output_bias = make_output_layer(
+      num_outputs, size, self.variable_dtype
+    )
+    self.built = True
+
+  def call(self, hidden: Tensor) -> Tensor:
+    """Returns float [..., num_outputs] for float [..., size]."""
+    return linear(hidden, self.output_weights, self.output_bias)
+
+
+class ChoiceLayer(keras.layers.Layer):
+  """Scores a vector by its dot product with `choice_weights`."""
+
+  def make_variables(self, size: int) -> None:
+    """Makes the vector, [1, size]."""
+    self.choice_weights = keras.Variable(
+      keras.initializers.TruncatedNormal(stddev=_TASK_STDDEV),
+      shape=(1, size),
+      dtype=self.variable_dtype,
+      name="choice_weights",
+    )
+    self.built = True
+
+  def call(self, hidden: Tensor) -> Tensor:
+    """Returns float [..., 1] for float [..., size]."""
+    return linear(hidden, self.choice_weights, None)
+
+
 def _build_in_cls(head: modeling.BertLayer) -> Any:
   """Returns a head, built in the scope `cls` of the original's checkpoints."""
   with keras.name_scope("cls"):
@@ -201,10 +238,19 @@ class HeadModel(modeling.PretrainedModel):
   # Whether the head reads one vector for each input, not for each position.
   reads_pooled_output: ClassVar[bool] = True
 
-  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
-    """Makes a model of these sizes, with the dtype as in BertModel."""
+  def __init__(
+    self,
+    config: modeling.BertConfig,
+    dtype: DType = None,
+    first_layer: keras.layers.Layer | None = None,
+  ) -> None:
+    """Makes a model of these sizes, with the dtype as in BertModel.
+
+    The variables of first_layer come before those of BERT.
+    """
     super().__init__(name=self.task, dtype=dtype)
     self.config = config
+    self.task_layer: Any = first_layer
     self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
     self.seed_generator = self.bert.seed_generator
     self.built = True
@@ -274,7 +320,10 @@ class HeadModel(modeling.PretrainedModel):
           f"{num_labels}; set `encoder_only` to start a new one."
         )
     model = cls(files.config, **arguments)
-    files.load(model, prefix="bert/" if encoder_only else "")
+    names = {name for head in cls.heads for name in head.shapes}
+    is_new = encoder_only or not names & set(files.shapes)
+    files.load(model, prefix="bert/" if is_new else "")
+    model.set_preprocessor(files)
     return model
 
   def compute_loss(
@@ -299,6 +348,10 @@ class HeadModel(modeling.PretrainedModel):
   def missing_variables(cls, names: Collection[str]) -> list[str]:
     """Returns the heads' variable names that a checkpoint's `names` lack."""
     return [n for head in cls.heads for n in head.shapes if n not in names]
+
+  def _widen(self, logits: Tensor) -> Tensor:
+    """Returns logits in float32 if the model computes in 16 bits."""
+    return ops.cast(logits, self.variable_dtype)
 
   def _drop_out(self, x: Tensor, training: bool) -> Tensor:
     return dropout.dropout(x, CLASSIFIER_DROPOUT, self.seed_generator, training)
@@ -348,12 +401,13 @@ class PretrainingModel(HeadModel):
     """Returns the logits of both heads, float [B, P, V] and [B, 2]."""
     positions = features.get("masked_lm_positions")
     output = self.bert(features, training=training, positions=positions)
+    masked_lm_logits = self.masked_lm_head(
+      output.sequence_output,
+      word_embeddings=self.bert.embeddings.word_embeddings,
+    )
     return PretrainingOutput(
-      self.masked_lm_head(
-        output.sequence_output,
-        word_embeddings=self.bert.embeddings.word_embeddings,
-      ),
-      self.next_sentence_head(output.pooled_output),
+      self._widen(masked_lm_logits),
+      self._widen(self.next_sentence_head(output.pooled_output)),
     )
 
   @classmethod
@@ -418,6 +472,7 @@ class SpanModel(HeadModel):
     """Returns a start and an end logit for each position, float [B, F]."""
     sequence_output = self.sequence_output(features, training)
     logits = self.span_head(sequence_output)  # [B, F, 2]
+    logits = self._widen(logits)
     return SpanOutput(logits[..., 0], logits[..., 1])
 
 
@@ -428,11 +483,19 @@ class _LabelModel(HeadModel):
     self, config: modeling.BertConfig, num_labels: int, dtype: DType = None
   ) -> None:
     """Makes a model with num_labels outputs; see BertModel for the others."""
-    super().__init__(config, dtype)
+    super().__init__(config, dtype, TaskLayer(name="head", dtype=dtype))
     self.num_labels = num_labels
-    self.output_weights, self.output_bias = make_output_layer(
-      num_labels, config.hidden_size, self.variable_dtype
-    )
+    self.task_layer.make_variables(num_labels, config.hidden_size)
+
+  @property
+  def output_weights(self) -> keras.Variable:
+    """The matrix of the head, [num_labels, D]."""
+    return self.task_layer.output_weights
+
+  @property
+  def output_bias(self) -> keras.Variable:
+    """The bias of the head, [num_labels]."""
+    return self.task_layer.output_bias
 
   @classmethod
   def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
@@ -443,8 +506,7 @@ class _LabelModel(HeadModel):
     return {"logits": output, "probabilities": probabilities}
 
   def _logits(self, hidden: Tensor, training: bool) -> Tensor:
-    hidden = self._drop_out(hidden, training)
-    return linear(hidden, self.output_weights, self.output_bias)
+    return self._widen(self.task_layer(self._drop_out(hidden, training)))
 
 
 @serialization.register
@@ -508,13 +570,13 @@ class MultipleChoiceModel(HeadModel):
   input_shape_names = ("B", "C", "F")
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
-    super().__init__(config, dtype)
-    self.choice_weights = keras.Variable(
-      keras.initializers.TruncatedNormal(stddev=_TASK_STDDEV),
-      shape=(1, config.hidden_size),
-      dtype=self.variable_dtype,
-      name="choice_weights",
-    )
+    super().__init__(config, dtype, ChoiceLayer(name="head", dtype=dtype))
+    self.task_layer.make_variables(config.hidden_size)
+
+  @property
+  def choice_weights(self) -> keras.Variable:
+    """The vector of the head, [1, D]."""
+    return self.task_layer.choice_weights
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the scores, float [B, C], of features of int [B, C, F]."""
@@ -527,7 +589,7 @@ class MultipleChoiceModel(HeadModel):
     pooled_output = self._drop_out(
       self.pooled_output(inputs, training), training
     )
-    scores = linear(pooled_output, self.choice_weights, None)
+    scores = self._widen(self.task_layer(pooled_output))
     return ops.reshape(scores, (-1, shape[1]))  # [B, C]
 
   @classmethod

@@ -197,31 +197,9 @@ def test_a_released_checkpoint_is_not_resumed_from():
 
 
 def test_a_missing_checkpoint_is_named(tmp_path):
-  with pytest.raises(ValueError, match="nowhere.ckpt"):
-    checkpoints.CheckpointReader("nowhere.ckpt")
-  with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
-    checkpoints.CheckpointReader(str(tmp_path))
-
-
-@pytest.mark.parametrize("damage", ["no data", "short data", "short index"])
-def test_a_damaged_checkpoint_is_named(tmp_path, damage):
-  path = str(tmp_path / "half.ckpt")
-  checkpoints.write(path, make_tensors(1))
-  data = pathlib.Path(path + ".data-00000-of-00001")
-  index = pathlib.Path(path + ".index")
-  if damage == "no data":
-    data.unlink()
-  elif damage == "short data":
-    data.write_bytes(data.read_bytes()[:10])
-  else:
-    index.write_bytes(index.read_bytes()[:20])
-  with pytest.raises(
-    checkpoints.DamagedCheckpointError, match="half.ckpt"
-  ) as caught:
-    reader = checkpoints.CheckpointReader(path)
-    for name in reader.shapes:
-      reader.get(name)
-  assert "\n" not in str(caught.value)
+  for path in ("nowhere.ckpt", str(tmp_path)):
+    with pytest.raises(ValueError, match=re.escape(path)):
+      checkpoints.CheckpointReader(path)
 
 
 @pytest.mark.parametrize(("steps", "mean"), [((4,), 4), ((1, 2, 6), 3)])

@@ -251,7 +251,7 @@ def read_all(path, tmp_path):
 
 
 @pytest.mark.parametrize(("folder", "name"), CASES)
-@pytest.mark.parametrize("damage", ["empty", "short", "noise"])
+@pytest.mark.parametrize("damage", ["missing", "empty", "short", "noise"])
 def test_damage_ends_in_one_line_that_names_the_model(
   folders, tmp_path, folder, name, damage
 ):
@@ -264,10 +264,13 @@ def test_damage_ends_in_one_line_that_names_the_model(
     "short": content[:-1],
     "noise": bytes(i * 37 % 251 for i in range(size)),
   }
-  (model / name).write_bytes(changed[damage])
+  if damage == "missing":
+    (model / name).unlink()
+  else:
+    (model / name).write_bytes(changed[damage])
   path = f"{model}{FILES[folder][0]}"
   readers = [lambda: read_all(path, tmp_path)]
-  if name != "saved_model.pb":  # Not read by `inspect`.
+  if name != "saved_model.pb" or damage == "missing":
     readers.append(lambda: list(inspect.rows(inspect.open_tensors(path))))
   for reader in readers:
     with pytest.raises(ValueError, match=str(model)) as caught:

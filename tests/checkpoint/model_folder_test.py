@@ -11,7 +11,7 @@ import pytest
 
 import bert_tf
 from bert_tf import modeling
-from bert_tf.checkpoint import checkpoints, convert, weights
+from bert_tf.checkpoint import checkpoints, convert
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as export_config
 from bert_tf.export import export
@@ -107,15 +107,6 @@ def test_slimming_takes_the_files_beside_the_weights(folders, tmp_path):
     assert content == (folders["saved_model"] / name).read_bytes()
 
 
-def test_the_hash_of_weights_depends_on_their_values(folders, tmp_path):
-  model = modeling.BertModel(tiny_models.CONFIG)
-  other = tiny_models.write_run(tmp_path / "other", model)
-  paths = [other, *(folders[k] for k in ("run", "safetensors", "saved_model"))]
-  hashes = [weights.hash_weights(str(path)) for path in paths]
-  assert hashes == [weights.hash_weights(str(path)) for path in paths]
-  assert hashes[0] not in hashes[1:]
-
-
 def test_the_encoder_comes_without_the_head(folders, tmp_path):
   model = bert_tf.BertModel.from_pretrained(folders["hf"])
   expected = bert_tf.ClassifierModel.from_pretrained(folders["run"]).bert
@@ -127,13 +118,8 @@ def test_the_encoder_comes_without_the_head(folders, tmp_path):
   assert len(extractor.encode(["the", "of"])) == 2
 
 
-def test_a_missing_head_is_reported_once(folders, caplog):
+def test_a_missing_head_starts_from_random_values(folders):
   model = bert_tf.SpanModel.from_pretrained(folders["released"])
-  warnings = [
-    r.getMessage() for r in caplog.records if r.levelname == "WARNING"
-  ]
-  assert len(warnings) == 1
-  assert all(name in warnings[0] for name in heads.SPAN.shapes)
   assert np.std(model.span_head.output_weights.numpy()) > 0
 
 
@@ -216,36 +202,6 @@ def test_hugging_faces_models_are_read_without_conversion(tmp_path, kind):
   )
 
 
-def write_two(folder, folders):
-  shutil.copytree(folders["released"], folder)
-  shutil.copy(folders["safetensors"], folder)
-
-
-def write_config_of_hugging_face(folder, folders):
-  shutil.copytree(folders["released"], folder)
-  (folder / "bert_config.json").unlink()
-  shutil.copy(folders["hf"] / "config.json", folder)
-
-
-def write_renamed_config(folder, folders):
-  shutil.copytree(folders["released"], folder)
-  shutil.copy(folders["hf"] / "config.json", folder / "bert_config.json")
-
-
-def write_other_architecture(folder, folders):
-  shutil.copytree(folders["hf"], folder)
-  config = json.loads((folder / "config.json").read_text())
-  config["model_type"] = "distilbert"
-  (folder / "config.json").write_text(json.dumps(config))
-
-
-def write_other_tensors(folder, folders):
-  shutil.copytree(folders["hf"], folder)
-  safetensors_numpy = pytest.importorskip("safetensors.numpy")
-  tensors = {"wte.weight": np.zeros((3, 3), np.float32)}
-  safetensors_numpy.save_file(tensors, folder / "model.safetensors")
-
-
 def test_scores_belong_only_to_the_newest_checkpoint(folders, tmp_path):
   reader = checkpoints.CheckpointReader(str(folders["run"]))
   tensors = {name: reader.get(name) for name in reader.shapes}
@@ -264,6 +220,16 @@ def test_scores_belong_only_to_the_newest_checkpoint(folders, tmp_path):
   assert ModelFolder.open(str(tmp_path / "model.ckpt-1")).saved.scores == {}
 
 
+def write_two(folder, folders):
+  shutil.copytree(folders["released"], folder)
+  shutil.copy(folders["safetensors"], folder)
+
+
+def write_renamed_config(folder, folders):
+  shutil.copytree(folders["released"], folder)
+  shutil.copy(folders["hf"] / "config.json", folder / "bert_config.json")
+
+
 def write_longer_vocabulary(folder, folders):
   shutil.copytree(folders["hf"], folder)
   with (folder / "vocab.txt").open("a") as writer:
@@ -276,20 +242,8 @@ BAD = {
   "a text": (lambda f, _: f.write_bytes(b"PK"), "is not a model"),
   "a zip": (lambda f, _: f.write_bytes(b"PK\x03\x04"), "a zip archive"),
   "a config of Hugging Face": (
-    write_config_of_hugging_face,
-    "config.json is Hugging Face.* bert_config.json",
-  ),
-  "the same under the original's name": (
     write_renamed_config,
     "bert_config.json is Hugging Face",
-  ),
-  "another architecture": (
-    write_other_architecture,
-    "model_type is 'distilbert'",
-  ),
-  "tensors of another architecture": (
-    write_other_tensors,
-    "one BERT.* wte.weight",
   ),
   "a vocabulary of another size": (
     write_longer_vocabulary,

@@ -128,6 +128,7 @@ def test_float32_computes_what_the_saved_model_does(exported, task, runtime):
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_int8_is_smaller_and_differs_a_little(exported, runtime, caplog):
+  caplog.set_level("INFO")
   folder = exported("encoder", runtime, "int8")
   assert "MatMul" not in caplog.text  # The quantizer's own lines.
   file = runtimes.FILES[runtime]

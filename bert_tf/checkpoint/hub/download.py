@@ -79,7 +79,8 @@ def resolve_model(path: str) -> str:
     hint = messages.did_you_mean(path, models, cutoff=0.75)
     if not hint and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path):
       # Hugging Face's models had no owner before 2024; Google owns BERT's.
-      name = path if "/" in path else f"google-bert/{path}"
+      owner = "google-bert" if path.startswith("bert-") else "OWNER"
+      name = path if "/" in path else f"{owner}/{path}"
       hint = f" If it is one of Hugging Face, run: bert-tf download hf:{name}"
     raise MissingModelError(
       f"model {path!r} not found: there is neither such a folder nor "

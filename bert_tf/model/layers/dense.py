@@ -32,3 +32,9 @@ class Dense(keras.layers.Dense):
     """Maps float [..., size] to float [..., units]."""
     outputs = super().call(flatten(inputs), training=training)
     return restore(outputs, inputs)
+
+  def quantize(
+    self, mode: str | None = None, type_check: bool = True, config: Any = None
+  ) -> None:
+    """Quantizes the kernel, such as to int8; Keras refuses subclasses."""
+    super().quantize(mode, type_check=False, config=config)

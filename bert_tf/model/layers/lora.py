@@ -30,12 +30,12 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
   Layers on top of BERT stay trainable.
 
   Args:
-    model: the model to change.
+    model: the model to change: a BertModel or one with a head.
     rank: number of columns of A and of rows of B.
     alpha: numerator of the factor alpha / rank; None for a factor of 1.
   """
-  bert = getattr(model, "bert", None)
-  if bert is None:
+  bert = getattr(model, "bert", model)
+  if not hasattr(bert, "encoder"):
     raise ValueError(
       "LoRA adapts the layers of BERT, but this model trains none of them; "
       "leave `lora_rank` out."
@@ -93,7 +93,7 @@ def adapted(names: Iterable[str]) -> Iterator[str]:
 
 def _projections(model: keras.Model) -> Iterator[keras.layers.Dense]:
   """Yields the projections of attention; none of a model without BERT."""
-  encoder = getattr(getattr(model, "bert", None), "encoder", None)
+  encoder = getattr(getattr(model, "bert", model), "encoder", None)
   for layer in encoder.transformer_layers if encoder else ():
     attention = layer.self_attention
     yield from (attention.query, attention.key, attention.value)

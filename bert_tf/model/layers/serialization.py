@@ -25,6 +25,10 @@ class SerializableModel(keras.Model):
     if "dtype" in values:
       values["dtype"] = self.dtype_policy
     values["trainable"] = self.trainable
+    layers = self._flatten_layers()
+    modes = {getattr(layer, "quantization_mode", None) for layer in layers}
+    if modes := modes - {None}:
+      values["quantization_mode"] = modes.pop()
     if frozen := [v.path for v in self.weights if not v.trainable]:
       values["frozen_variables"] = frozen
     return keras.saving.serialize_keras_object(values)
@@ -35,7 +39,10 @@ class SerializableModel(keras.Model):
     values = keras.saving.deserialize_keras_object(dict(config))
     is_trainable = values.pop("trainable", True)
     frozen = values.pop("frozen_variables", ())
+    mode = values.pop("quantization_mode", None)
     model = cls(**values)
+    if mode:
+      model.quantize(mode)
     model.trainable = is_trainable
     for variable in model.weights:
       if variable.path in frozen:

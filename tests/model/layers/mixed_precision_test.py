@@ -65,7 +65,8 @@ def test_only_products_are_computed_in_16_bits(name):
     sums = losses.pretraining_loss(outputs, features)
     loss = sum(total / weight for total, weight in sums.values())
   assert {variable.dtype for variable in model.weights} == {"float32"}
-  assert outputs.masked_lm_logits.dtype == name
+  assert outputs.masked_lm_logits.dtype == "float32"
+  assert model.bert(features).pooled_output.dtype == name
   assert loss.dtype == "float32"
   gradients = tape.gradient(loss, model.trainable_variables)
   assert {gradient.dtype.name for gradient in gradients} == {"float32"}

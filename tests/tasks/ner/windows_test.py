@@ -172,3 +172,11 @@ def test_records_hold_padded_windows_and_their_labels(tokenizer, tmp_path):
       "label_mask": [0, 1, 0, 0, 0, 0],
     },
   ]
+
+
+def test_words_have_their_places_in_the_text_that_they_make(tokenizer):
+  task = make_task(tokenizer, 10)
+  [inputs] = task.preprocess([{"words": ["ab", "c"]}])
+  outputs = [{"logits": np.zeros((4, len(LABELS)), np.float32)}]
+  words = task.postprocess(inputs, outputs)["words"]
+  assert [(word["start"], word["end"]) for word in words] == [(0, 2), (3, 4)]

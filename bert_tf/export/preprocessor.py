@@ -1,0 +1,153 @@
+"""Texts as inputs of `fit`, `evaluate` and `predict` of a Keras model."""
+
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import tokenization
+from bert_tf.data import packing
+from bert_tf.export import text
+
+# The texts of the rows, and their second texts or choices, if they have any.
+Columns = tuple[Sequence[Any], Sequence[Any] | None]
+
+
+class TextPreprocessor:
+  """Converts texts or pairs of texts to the ids that a model reads.
+
+  Args:
+    tokenizer: the tokenizer of the model.
+    max_seq_length: the longest input in word pieces, with [CLS] and [SEP].
+      Longer texts are cut at the end, a pair at the end of its longer text.
+  """
+
+  def __init__(
+    self, tokenizer: tokenization.FullTokenizer, max_seq_length: int
+  ) -> None:
+    self.tokenizer = tokenizer
+    self.max_seq_length = max_seq_length
+
+  @property
+  def settings(self) -> dict[str, Any]:
+    """The settings of run.json that say how to convert texts."""
+    basic = self.tokenizer.basic_tokenizer
+    lower, strip = basic.do_lower_case, basic.strip_accents
+    return {
+      "do_lower_case": lower,
+      "strip_accents": None if strip == lower else strip,
+      "max_seq_length": self.max_seq_length,
+    }
+
+  def convert(self, columns: Columns) -> dict[str, np.ndarray]:
+    """Returns the inputs of a model for texts, int32 [B, F].
+
+    F is the length of the longest row. If the second texts of a row are a list
+    of C choices, the inputs are int32 [B, C, F], each with the first text.
+    """
+    firsts, seconds = columns
+    shape: tuple[int, ...] = (len(firsts),)
+    if seconds is not None and not isinstance(seconds[0], str | bytes):
+      shape = len(firsts), len(seconds[0])
+      firsts = [first for first in firsts for _ in range(shape[1])]
+      seconds = [choice for choices in seconds for choice in choices]
+    cls_id, sep_id = self.tokenizer.convert_tokens_to_ids(
+      [tokenization.CLS, tokenization.SEP]
+    )
+    rows, num_cut = [], 0
+    for first, second in itertools.zip_longest(firsts, seconds or ()):
+      ids = self.tokenizer.tokenize_to_ids(first)
+      more = self.tokenizer.tokenize_to_ids(second) if second else None
+      num_cut += packing.is_cut(ids, more, self.max_seq_length)
+      rows.append(
+        packing.assemble(ids, more, cls_id, sep_id, self.max_seq_length)
+      )
+    if num_cut:
+      logging.info(
+        f"{num_cut} of {len(rows)} texts have more than {self.max_seq_length} "
+        "word pieces (`max_seq_length`) and are cut."
+      )
+    length = max(len(ids) for ids, _ in rows)
+    inputs = np.zeros((3, len(rows), length), np.int32)
+    for i, (ids, num_first) in enumerate(rows):
+      inputs[0, i, : len(ids)] = ids
+      inputs[1, i, : len(ids)] = 1
+      inputs[2, i, num_first : len(ids)] = 1
+    names = ("input_ids", "input_mask", "segment_ids")
+    return {n: x.reshape(*shape, length) for n, x in zip(names, inputs)}
+
+  @functools.cached_property
+  def _graph_tokenizer(self) -> text.BertTokenizer:
+    basic = self.tokenizer.basic_tokenizer
+    return text.BertTokenizer(
+      self.tokenizer.vocab, basic.do_lower_case, basic.strip_accents
+    )
+
+  def map(self, data: tf.data.Dataset) -> tf.data.Dataset:
+    """Converts the texts of a data set of batches; see `is_text_data`."""
+    if any(spec.shape.rank != 1 for spec in tf.nest.flatten(_inputs_of(data))):
+      raise ValueError("a data set of texts has to be batched.")
+    tokenizer = self._graph_tokenizer
+
+    def convert(inputs: Any, *labels: Any) -> Any:
+      if isinstance(inputs, Mapping):
+        inputs = [inputs[n] for n in ("text", "text_b") if n in inputs]
+      segments = [tokenizer.tokenize(x) for x in tf.nest.flatten(inputs)]
+      ids = tokenizer.pack(segments, self.max_seq_length, pad_to_max=False)
+      return (ids, *labels) if labels else ids
+
+    return data.map(convert, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _inputs_of(data: tf.data.Dataset) -> Any:
+  spec = data.element_spec
+  return spec[0] if isinstance(spec, tuple) else spec
+
+
+def is_text_data(x: Any) -> bool:
+  """Whether x is a tf.data.Dataset whose inputs are strings."""
+  return isinstance(x, tf.data.Dataset) and all(
+    getattr(spec, "dtype", None) == tf.string
+    for spec in tf.nest.flatten(_inputs_of(x))
+  )
+
+
+def find_texts(x: Any) -> Columns | None:
+  """Returns the texts of rows in memory; None for inputs that are no texts.
+
+  Args:
+    x: a list or an array of texts or of pairs of texts, a tuple of two columns,
+      or a dict with `text` and, for pairs, `text_b`.
+  """
+  if isinstance(x, str | bytes):
+    return [x], None
+  if isinstance(x, Mapping):
+    columns = (x.get("text"), x.get("text_b"))
+  elif isinstance(x, tuple) and len(x) == 2 and not isinstance(x[0], str):
+    columns = x
+  else:
+    columns = (x, None)
+  first, second = map(_to_list, columns)
+  if not first:
+    return None
+  if second is None and isinstance(first[0], list | tuple):
+    if len(first[0]) != 2:
+      return None
+    first, second = map(list, zip(*first))
+  if not isinstance(first[0], str | bytes):
+    return None
+  if second is not None and len(second) != len(first):
+    raise ValueError(f"{len(first)} texts have {len(second)} second texts.")
+  return first, second
+
+
+def _to_list(column: Any) -> list | None:
+  if isinstance(column, tf.Tensor):
+    column = column.numpy()
+  if hasattr(column, "tolist"):  # An array of NumPy or a column of pandas.
+    column = column.tolist()
+  return list(column) if isinstance(column, list | tuple) else None
