@@ -6,7 +6,6 @@ word pieces from the left. The steps after the split at white space depend on
 one word only, so `FullTokenizer` caches the ids of words.
 """
 
-import bisect
 import codecs
 import itertools
 import re
@@ -26,19 +25,12 @@ MAX_INPUT_CHARS_PER_WORD = 200
 _MAX_CACHED_WORDS = 1 << 18
 _MAX_CACHED_WORD_CHARS = 32  # Longer words rarely repeat.
 
-# Up to this length `unicodedata.normalize` is faster than `_decompose`.
-_MAX_NORMALIZED_CHARS = 256
-
-# Ideographs only. Hangul, Hiragana and Katakana are not split into characters
-# (2018 release, multilingual notes).
-_CJK_RANGES = (
+# First and last ideographs. Hangul, Hiragana and Katakana are not split into
+# characters (2018 release, multilingual notes).
+CJK_RANGES = (
   *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),
   *((0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF)),
   (0x2F800, 0x2FA1F),
-)
-# First code of each range and first code after it, ascending.
-CJK_BOUNDS = sorted(
-  bound for first, last in _CJK_RANGES for bound in (first, last + 1)
 )
 
 # Folders of released checkpoints. Their vocabularies are cased if the name says
@@ -131,7 +123,7 @@ def whitespace_tokenize(text: str) -> list[str]:
 
 
 def _is_cjk(code: int) -> bool:
-  return bisect.bisect_right(CJK_BOUNDS, code) % 2 == 1
+  return any(first <= code <= last for first, last in CJK_RANGES)
 
 
 def is_punctuation(char: str) -> bool:
@@ -190,7 +182,7 @@ _PUNCTUATION = _Translation(
 # Printable characters that `clean_char` changes.
 _CLEANED_PRINTABLE = re.compile(
   "[\ufffd"
-  + "".join(f"{chr(first)}-{chr(last)}" for first, last in _CJK_RANGES)
+  + "".join(f"{chr(first)}-{chr(last)}" for first, last in CJK_RANGES)
   + "]"
 )
 
@@ -210,30 +202,20 @@ def clean_and_split(text: str) -> list[str]:
 
 
 def without_accents(text: str) -> str:
-  """Decomposes `text` (NFD) and drops non-spacing marks."""
-  return "".join(
-    char for char in _decompose(text) if unicodedata.category(char) != "Mn"
-  )
-
-
-def _decompose(text: str) -> str:
-  """Returns the canonical decomposition (NFD) of `text`, in linear time.
-
-  `unicodedata.normalize` sorts runs of combining marks by insertion, which
-  takes 170 s for 256,000 marks.
-  """
-  if len(text) <= _MAX_NORMALIZED_CHARS:
-    return unicodedata.normalize("NFD", text)
-  # Unicode Standard, section 3.11: decompose each character, then sort each run
-  # of marks by combining class. The sort is stable, and the class of all other
-  # characters is 0, so they keep their order.
-  chars = "".join(unicodedata.normalize("NFD", char) for char in text)
-  parts: list[str] = []
-  for _, run in itertools.groupby(
-    chars, lambda char: unicodedata.combining(char) > 0
-  ):
-    parts += sorted(run, key=unicodedata.combining)
-  return "".join(parts)
+  """Decomposes `text` (NFD) and drops non-spacing marks, in linear time."""
+  if len(text) <= 256:
+    chars = unicodedata.normalize("NFD", text)
+  else:
+    # For long texts `normalize` is slower: it sorts runs of combining marks by
+    # insertion, which takes 170 s for 256,000 marks. Unicode Standard, section
+    # 3.11: decompose each character, then sort each run of marks by combining
+    # class. The sort is stable, and the class of all other characters is 0, so
+    # they keep their order.
+    decomposed = "".join(unicodedata.normalize("NFD", char) for char in text)
+    runs = itertools.groupby(decomposed, lambda c: unicodedata.combining(c) > 0)
+    parts = (sorted(run, key=unicodedata.combining) for _, run in runs)
+    chars = "".join(itertools.chain.from_iterable(parts))
+  return "".join(c for c in chars if unicodedata.category(c) != "Mn")
 
 
 class BasicTokenizer:

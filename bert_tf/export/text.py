@@ -26,8 +26,7 @@ from bert_tf.modeling import Tensor
 _SPACE = r"[\t\n\r\p{Z}]"
 _DROPPED = r"[\p{Cc}\p{Cf}\x{FFFD}]"
 _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
-_CJK_RANGES = zip(tokenization.CJK_BOUNDS[::2], tokenization.CJK_BOUNDS[1::2])
-_CJK = "".join(f"{chr(first)}-{chr(end - 1)}" for first, end in _CJK_RANGES)
+_CJK = "".join(f"{chr(a)}-{chr(b)}" for a, b in tokenization.CJK_RANGES)
 
 _TEXTS = tf.TensorSpec([None], tf.string)
 

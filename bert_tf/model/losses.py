@@ -104,8 +104,8 @@ def metrics_from_sums(sums: PretrainingSums, features: Features) -> Sums:
     "next_sentence_loss": (sums.next_sentence[0], num_pairs),
   }
   if "cls_positions" in features:
-    num_rows = _count_rows(features["cls_positions"][:, 0])
-    metrics["instances_per_row"] = num_pairs, num_rows
+    rows = ops.ones_like(features["cls_positions"][:, 0], dtype="float32")
+    metrics["instances_per_row"] = num_pairs, ops.sum(rows)
   return metrics
 
 
@@ -195,10 +195,6 @@ def probabilities(logits: Tensor, problem_type: str | None = None) -> Tensor:
 
 def _sum_of(values: Tensor) -> Tensor:
   return ops.sum(ops.cast(values, "float32"))
-
-
-def _count_rows(labels: Tensor) -> Tensor:
-  return ops.sum(ops.ones_like(labels, dtype="float32"))
 
 
 def hits(logits: Tensor, labels: Tensor) -> Tensor:
