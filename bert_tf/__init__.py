@@ -17,9 +17,7 @@ if TYPE_CHECKING:
   )
   from bert_tf.inference.predictor import Predictor as Predictor
   from bert_tf.inference.predictor import load as load
-  from bert_tf.inference.sentence_scorer import (
-    SentenceScorer as SentenceScorer,
-  )
+  from bert_tf.inference.sentence_scorer import SentenceScorer as SentenceScorer
   from bert_tf.inference.task_models import Classifier as Classifier
   from bert_tf.inference.task_models import EntityRecognizer as EntityRecognizer
   from bert_tf.inference.task_models import MultipleChoice as MultipleChoice

@@ -30,13 +30,7 @@ from keras import ops
 from bert_tf import names, task_registry, tokenization
 from bert_tf.model import model_inputs
 from bert_tf.model.kernels import dropout_attention, fused_attention
-from bert_tf.model.layers import (
-  dense,
-  dropout,
-  layer_norm,
-  lora,
-  serialization,
-)
+from bert_tf.model.layers import dense, dropout, layer_norm, lora, serialization
 
 # `X as X` exports names that the original's modeling.py has.
 from bert_tf.model.layers.activations import gelu as gelu
@@ -105,21 +99,18 @@ class BertLayer(keras.layers.Layer):
     name: str = "dense",
   ) -> dense.Dense:
     """Returns a built dense layer of [inputs, units]."""
+    policy, matrix = self.dtype_policy, initializer(self.config)
     layer = dense.Dense(
-      units,
-      activation,
-      kernel_initializer=initializer(self.config),
-      name=name,
-      dtype=self.dtype_policy,
+      units, activation, kernel_initializer=matrix, name=name, dtype=policy
     )
     layer.build((None, inputs))
     return layer
 
   def make_layer_norm(self) -> layer_norm.LayerNorm:
     """Returns a built layer norm of [D]."""
-    epsilon = self.config.layer_norm_eps
+    epsilon, policy = self.config.layer_norm_eps, self.dtype_policy
     layer = layer_norm.LayerNorm(
-      epsilon=epsilon, name="LayerNorm", dtype=self.dtype_policy
+      epsilon=epsilon, name="LayerNorm", dtype=policy
     )
     layer.build((None, self.config.hidden_size))
     return layer
@@ -267,9 +258,8 @@ class SelfAttention(BertLayer):
       return ops.reshape(context, ops.shape(hidden)), probs
     if mask:
       # dropout(probs) @ value with a gradient that keeps fewer tensors.
-      context = dropout_attention.dropout_attention(
-        query, key, value, bias, mask
-      )
+      attend = dropout_attention.dropout_attention
+      context = attend(query, key, value, bias, mask)
     else:
       context = ops.matmul(probs, value)
     context = ops.transpose(context, (0, 2, 1, 3))  # [B, F, N, H]
@@ -324,14 +314,10 @@ class TransformerLayer(BertLayer):
       self.attention_output = self.make_part(ResidualOutput)
     with keras.name_scope("intermediate"):
       # BERT uses GELU rather than the Transformer's ReLU (appendix A.2).
-      self.intermediate = self.make_dense(
-        config.hidden_size,
-        config.intermediate_size,
-        get_activation(config.hidden_act),
-      )
-    self.residual_output = self.make_part(
-      ResidualOutput, input_size=config.intermediate_size
-    )
+      size, activation = config.hidden_size, get_activation(config.hidden_act)
+      inner_size = config.intermediate_size
+      self.intermediate = self.make_dense(size, inner_size, activation)
+    self.residual_output = self.make_part(ResidualOutput, inner_size)
 
   def call(
     self, hidden: Tensor, inputs: AttentionInputs, training: bool = False

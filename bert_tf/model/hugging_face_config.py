@@ -102,22 +102,29 @@ def read_config(folder: str) -> Config:
 
 def original_config(
   config: Mapping[str, Any], names: Collection[str], path: str
-) -> dict[str, Any]:
-  """Converts a config.json to bert_config.json; `names` are the shared keys.
+) -> Mapping[str, Any]:
+  """Converts a config of either form to a bert_config.json.
+
+  `names` are the shared keys.
 
   Raises:
     ValueError: names all missing keys and all unsupported settings.
   """
-  faults = [f"{name} is missing" for name in names if name not in config]
-  faults += unsupported_settings(config)
+  is_theirs = is_config(config, path)
+  faults = unsupported_settings(config)
   hidden_act = config.get("hidden_act", "gelu")
-  if hidden_act not in ACTIVATIONS:
-    known = ", ".join(ACTIVATIONS)
-    faults.append(f"hidden_act is {hidden_act!r} and must be one of {known}")
+  if is_theirs:
+    json_files.check(config, Config, path)
+    faults = [f"{n} is missing" for n in names if n not in config] + faults
+    if hidden_act not in ACTIVATIONS:
+      known = ", ".join(ACTIVATIONS)
+      faults.append(f"hidden_act is {hidden_act!r} and must be one of {known}")
   if faults:
     raise ValueError(
       f"{path} describes an unsupported model: {'; '.join(faults)}."
     )
+  if not is_theirs:
+    return config
   names = (*names, "layer_norm_eps")  # Some files leave the latter out.
   values = {name: config[name] for name in names if name in config}
   return {**values, "hidden_act": ACTIVATIONS[hidden_act]}

@@ -32,11 +32,6 @@ from bert_tf.model.tensor import Tensor
 HEAD_SIZE = 64
 BLOCK_ROWS = 64
 
-# Of each block; the fastest of nine settings on an H200.
-_NUM_WARPS, _NUM_STAGES = 4, 2
-
-_PLATFORMS = ["CUDA"]
-
 _ELEMENT_TYPES = {
   "bfloat16": "bf16",
   "float16": "f16",
@@ -98,7 +93,7 @@ def attention(qkv: Tensor, bias: Tensor, mask: hashing.Mask | None) -> Tensor:
       module=module_text(name, arguments, results, mask),
       Sout=[result.shape for result in results],
       Tout=[result.dtype for result in results],
-      platforms=_PLATFORMS,
+      platforms=["CUDA"],
     )
 
   @tf.custom_gradient
@@ -151,6 +146,7 @@ def module_text(
   parameters = ", ".join(f"{n}: {t}" for n, t in zip(names, inputs))
   returned = [f"%result#{i}" for i in range(len(outputs))]
   in_types, out_types = ", ".join(inputs), ", ".join(outputs)
+  # Warps and stages are the fastest of nine settings on an H200.
   return f"""module {{
   func.func public @main({parameters}) -> ({out_types}) {{
     %result:{len(outputs)} = stablehlo.custom_call
@@ -158,7 +154,7 @@ def module_text(
       api_version = 4 : i32,
       backend_config = {{
         name = "{name}", ir = "{kernel}", debug = false,
-        num_warps = {_NUM_WARPS} : i32, num_stages = {_NUM_STAGES} : i32,
+        num_warps = 4 : i32, num_stages = 2 : i32,
         grid_x = {length // BLOCK_ROWS} : i32,
         grid_y = {batch_size * num_heads} : i32, grid_z = 1 : i32
       }},
