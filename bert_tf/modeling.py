@@ -19,6 +19,7 @@ import functools
 import inspect
 import json
 import os
+import pathlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
@@ -536,12 +537,10 @@ class PretrainedModel(serialization.SerializableModel):
   def save_assets(self, folder: str) -> None:
     """Writes the vocabulary into a `.keras` file; Keras calls this."""
     if self.preprocessor:
-      path = os.path.join(folder, "vocab.txt")
-      with open(path, "w", encoding="utf-8") as file:
-        file.writelines(f"{t}\n" for t in self.preprocessor.tokenizer.vocab)
-      path = os.path.join(folder, "preprocessor.json")
-      with open(path, "w", encoding="utf-8") as file:
-        json.dump(self.preprocessor.settings, file)
+      vocab = "".join(f"{t}\n" for t in self.preprocessor.tokenizer.vocab)
+      pathlib.Path(folder, "vocab.txt").write_text(vocab, encoding="utf-8")
+      settings = json.dumps(self.preprocessor.settings)
+      pathlib.Path(folder, "preprocessor.json").write_text(settings)
 
   def load_assets(self, folder: str | None) -> None:
     """Reads what `save_assets` wrote; Keras calls this."""
@@ -549,8 +548,8 @@ class PretrainedModel(serialization.SerializableModel):
     if folder and os.path.exists(path):
       from bert_tf.export import preprocessor
 
-      with open(os.path.join(folder, "preprocessor.json")) as file:
-        settings = json.load(file)
+      file = pathlib.Path(folder, "preprocessor.json")
+      settings = json.loads(file.read_text())
       length = settings.pop("max_seq_length")
       tokenizer = tokenization.FullTokenizer(path, **settings)
       self.preprocessor = preprocessor.TextPreprocessor(tokenizer, length)

@@ -50,9 +50,7 @@ class Setting:
   writes: str | None = None
   # For a path that is read whenever it is given, "file", "folder" or "model".
   reads: str | None = None
-  topic: str = (
-    "Optional"  # The group of the setting in --help=all, from TOPICS.
-  )
+  topic: str = "Optional"  # The group of the setting in --help=all: a Topic.
   main: bool = False  # Whether --help shows it if it is optional.
   required: bool = False  # Whether the user has to give it or an alternative.
   alternatives: tuple[str, ...] = ()  # Flags that replace a required setting.

@@ -23,22 +23,16 @@ MAX_INPUT_CHARS_PER_WORD = 200
 
 # A full cache of English words takes 45 MB, any cache at most 140 MB.
 _MAX_CACHED_WORDS = 1 << 18
-_MAX_CACHED_WORD_CHARS = 32  # Longer words rarely repeat.
 
-# First and last ideographs. Hangul, Hiragana and Katakana are not split into
-# characters (2018 release, multilingual notes).
-CJK_RANGES = (
+# First and last ideographs, and a regular expression of them without brackets.
+# Hangul, Hiragana and Katakana are not split into characters (2018 release,
+# multilingual notes).
+_CJK_RANGES = (
   *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),
   *((0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF)),
   (0x2F800, 0x2FA1F),
 )
-
-# Folders of released checkpoints. Their vocabularies are cased if the name says
-# so, else lower-cased.
-_RELEASED = re.compile(
-  r"(?:un)?cased_L-24_H-1024_A-16|"
-  r"(?:uncased|cased|multi_cased|multilingual|chinese)_L-12_H-768_A-12"
-)
+CJK = "".join(f"{chr(first)}-{chr(last)}" for first, last in _CJK_RANGES)
 
 
 def validate_case_matches_checkpoint(
@@ -50,8 +44,14 @@ def validate_case_matches_checkpoint(
   """
   match = re.search(r"([A-Za-z0-9_-]+)/bert_model\.ckpt", init_checkpoint or "")
   folder = match.group(1) if match else ""
+  is_released = re.fullmatch(
+    r"(?:un)?cased_L-24_H-1024_A-16|"
+    r"(?:uncased|cased|multi_cased|multilingual|chinese)_L-12_H-768_A-12",
+    folder,
+  )
+  # Vocabularies are cased if the name says so, else lower-cased.
   trained_lower = not folder.startswith(("cased", "multi_cased"))
-  if _RELEASED.fullmatch(folder) and trained_lower != do_lower_case:
+  if is_released and trained_lower != do_lower_case:
     case = "lower-cased" if trained_lower else "cased"
     raise ValueError(
       f"do_lower_case={do_lower_case} does not fit init_checkpoint "
@@ -122,8 +122,7 @@ def whitespace_tokenize(text: str) -> list[str]:
   return text.split()
 
 
-def _is_cjk(code: int) -> bool:
-  return any(first <= code <= last for first, last in CJK_RANGES)
+_is_cjk = re.compile(f"[{CJK}]").match
 
 
 def is_punctuation(char: str) -> bool:
@@ -147,7 +146,7 @@ def _is_control(char: str) -> bool:
 
 def is_separate_token(char: str) -> bool:
   """Returns whether `BasicTokenizer` splits words at this character."""
-  return _is_cjk(ord(char)) or is_punctuation(char)
+  return bool(_is_cjk(char)) or is_punctuation(char)
 
 
 def clean_char(char: str) -> str:
@@ -159,7 +158,7 @@ def clean_char(char: str) -> str:
     return " "
   if char == "\ufffd" or unicodedata.category(char) in ("Cc", "Cf"):
     return ""
-  return f" {char} " if _is_cjk(ord(char)) else char
+  return f" {char} " if _is_cjk(char) else char
 
 
 class _Translation(dict):
@@ -180,11 +179,7 @@ _PUNCTUATION = _Translation(
 )
 
 # Printable characters that `clean_char` changes.
-_CLEANED_PRINTABLE = re.compile(
-  "[\ufffd"
-  + "".join(f"{chr(first)}-{chr(last)}" for first, last in CJK_RANGES)
-  + "]"
-)
+_CLEANED_PRINTABLE = re.compile(f"[\ufffd{CJK}]")
 
 
 def clean_and_split(text: str) -> list[str]:
@@ -306,7 +301,7 @@ class _WordIds(dict):
       for token in tokenizer.basic_tokenizer.split_word(word)
       for piece in tokenizer.wordpiece_tokenizer.split_word(token)
     )
-    if len(word) <= _MAX_CACHED_WORD_CHARS:
+    if len(word) <= 32:  # Longer words rarely repeat.
       # Frequent words soon enter the cache again.
       if len(self) >= _MAX_CACHED_WORDS:
         self.clear()

@@ -26,7 +26,6 @@ from bert_tf.modeling import Tensor
 _SPACE = r"[\t\n\r\p{Z}]"
 _DROPPED = r"[\p{Cc}\p{Cf}\x{FFFD}]"
 _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
-_CJK = "".join(f"{chr(a)}-{chr(b)}" for a, b in tokenization.CJK_RANGES)
 
 _TEXTS = tf.TensorSpec([None], tf.string)
 
@@ -189,7 +188,7 @@ class BertTokenizer(tf.Module):
       texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", "ignore")
       texts = replace(texts, _SPACE, " ")
       texts = replace(texts, _DROPPED, "")
-      texts = replace(texts, f"([{_CJK}])", r" \1 ")
+      texts = replace(texts, f"([{tokenization.CJK}])", r" \1 ")
       if self.do_lower_case:
         # `lower` follows the locale of the process, and Turkish has dotless i.
         texts = replace(replace(texts, "I", "i"), "\u0130", "i\u0307")

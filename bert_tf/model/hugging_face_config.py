@@ -83,18 +83,6 @@ def is_config(json_object: Mapping[str, Any], path: str) -> bool:
   return any(map(is_weights, names))
 
 
-def unsupported_settings(config: Mapping[str, Any]) -> list[str]:
-  """Describes the settings of a config, of either form, that BERT lacks."""
-  supported = {**FIXED_SETTINGS, **_OTHER_MODELS}
-  if "hidden_size" in config:
-    supported["embedding_size"] = config["hidden_size"]
-  return [
-    f"{name} is {config[name]!r} and must be {value!r}"
-    for name, value in supported.items()
-    if config.get(name, value) not in (value, None)
-  ]
-
-
 def read_config(folder: str) -> Config:
   """Reads config.json; raises the errors of json_files."""
   return json_files.read(os.path.join(folder, CONFIG), Config)
@@ -111,7 +99,14 @@ def original_config(
     ValueError: names all missing keys and all unsupported settings.
   """
   is_theirs = is_config(config, path)
-  faults = unsupported_settings(config)
+  supported = {**FIXED_SETTINGS, **_OTHER_MODELS}
+  if "hidden_size" in config:
+    supported["embedding_size"] = config["hidden_size"]
+  faults = [
+    f"{name} is {config[name]!r} and must be {value!r}"
+    for name, value in supported.items()
+    if config.get(name, value) not in (value, None)
+  ]
   hidden_act = config.get("hidden_act", "gelu")
   if is_theirs:
     json_files.check(config, Config, path)
@@ -132,10 +127,10 @@ def original_config(
 
 def find_task(config: Config) -> task_registry.TaskSpec:
   """The task of the class in config.json; ENCODER if unknown."""
-  names = {*(config.architectures or ())}
-  tasks = task_registry.TASKS.values()
-  found = (task for task in tasks if names.intersection(task.hugging_face))
-  return next(found, task_registry.ENCODER)
+  for task in task_registry.TASKS.values():
+    if set(task.hugging_face).intersection(config.architectures or ()):
+      return task
+  return task_registry.ENCODER
 
 
 def numbered_labels(num_labels: int) -> tuple[str, ...]:

@@ -200,6 +200,5 @@ def _sum_of(values: Tensor) -> Tensor:
 def hits(logits: Tensor, labels: Tensor) -> Tensor:
   """Returns 1 where the label has the largest logit, else 0, float32 [...]."""
   predicted = ops.argmax(logits, axis=-1)
-  return ops.cast(
-    ops.equal(predicted, ops.cast(labels, predicted.dtype)), "float32"
-  )
+  is_hit = ops.equal(predicted, ops.cast(labels, predicted.dtype))
+  return ops.cast(is_hit, "float32")

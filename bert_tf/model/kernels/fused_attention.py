@@ -140,7 +140,11 @@ def module_text(
   )
   kernel = kernel.replace('"', "\\22").replace("\n", "\\0A")
   inputs, outputs = (
-    [_type(tensor) for tensor in tensors] for tensors in (arguments, results)
+    [
+      f"tensor<{'x'.join(map(str, x.shape))}x{_ELEMENT_TYPES[x.dtype.name]}>"
+      for x in tensors
+    ]
+    for tensors in (arguments, results)
   )
   names = [f"%{i}" for i in range(len(inputs))]
   parameters = ", ".join(f"{n}: {t}" for n, t in zip(names, inputs))
@@ -164,11 +168,6 @@ def module_text(
     return {", ".join(returned)} : {out_types}
   }}
 }}"""
-
-
-def _type(tensor: Any) -> str:
-  element = _ELEMENT_TYPES[tensor.dtype.name]
-  return f"tensor<{'x'.join(str(size) for size in (*tensor.shape, element))}>"
 
 
 def _layouts(tensors: Sequence[Any]) -> str:

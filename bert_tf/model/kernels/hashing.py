@@ -22,9 +22,6 @@ from bert_tf.model.tensor import Tensor
 _SHIFTS = (16, 15, 16)
 _FACTORS = (0x7FEB352D, 0x846CA68B)
 
-# 2**32 divided by the golden ratio. Its multiples are spread evenly.
-_GOLDEN = 0x9E3779B9
-
 
 def bits(seeds: Tensor, count: Tensor | int) -> Tensor:
   """Random bits, uint32 [..., count], for each row of seeds.
@@ -57,7 +54,8 @@ def bits_at(keys: tuple[Tensor, Tensor], numbers: Tensor) -> Tensor:
 def keys(seeds: Tensor) -> Tensor:
   """Two hashes of each row of int [..., n], uint32 [..., 2]."""
   offsets = np.arange(1, 2 * seeds.shape[-1] + 1, dtype=np.uint32)
-  offsets = ops.reshape(_uint32(offsets * np.uint32(_GOLDEN)), (2, -1))
+  # 2**32 divided by the golden ratio, whose multiples are spread evenly.
+  offsets = ops.reshape(_uint32(offsets * np.uint32(0x9E3779B9)), (2, -1))
   words = ops.expand_dims(ops.cast(seeds, "uint32"), -2) + offsets
   return _hash(ops.sum(_hash(words), axis=-1))
 

@@ -9,10 +9,6 @@ from keras import ops
 from bert_tf.model.kernels import hashing
 from bert_tf.model.tensor import Tensor
 
-# Number of draws whose keys are computed together. A training step of
-# BERT-Large has 74 draws.
-_NUM_AT_ONCE = 80
-
 
 class Seeds(keras.random.SeedGenerator):
   """Generates a different seed for each call of dropout.
@@ -35,7 +31,8 @@ class Seeds(keras.random.SeedGenerator):
   def counted_from(self, first: Tensor) -> Iterator[None]:
     """Within this scope, draw number i is seeded with (*first, i), int [n]."""
     self._first, self.num_drawn = first, 0
-    self._first_keys = _keys(first, range(_NUM_AT_ONCE))
+    # A training step of BERT-Large has 74 draws.
+    self._first_keys = _keys(first, range(80))
     try:
       yield
     finally:
