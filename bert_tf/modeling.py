@@ -38,7 +38,7 @@ from bert_tf.model.layers.activations import gelu as gelu
 from bert_tf.model.layers.activations import gelu_erf as gelu_erf
 from bert_tf.model.layers.activations import get_activation as get_activation
 from bert_tf.model.model_config import BertConfig as BertConfig
-from bert_tf.model.model_inputs import AttentionInputs
+from bert_tf.model.model_inputs import AttentionInputs, ModelInputs
 from bert_tf.model.tensor import Tensor as Tensor
 
 # A layer's dtype: a name, a Keras policy or None. Keras has no type for it.
@@ -109,10 +109,8 @@ class BertLayer(keras.layers.Layer):
 
   def make_layer_norm(self) -> layer_norm.LayerNorm:
     """Returns a built layer norm of [D]."""
-    epsilon, policy = self.config.layer_norm_eps, self.dtype_policy
-    layer = layer_norm.LayerNorm(
-      epsilon=epsilon, name="LayerNorm", dtype=policy
-    )
+    eps, policy = self.config.layer_norm_eps, self.dtype_policy
+    layer = layer_norm.LayerNorm(epsilon=eps, name="LayerNorm", dtype=policy)
     layer.build((None, self.config.hidden_size))
     return layer
 
@@ -175,9 +173,7 @@ class Embeddings(BertLayer):
       setattr(self, name, table)
     self.layer_norm = self.make_layer_norm()
 
-  def call(
-    self, inputs: model_inputs.ModelInputs, training: bool = False
-  ) -> Tensor:
+  def call(self, inputs: ModelInputs, training: bool = False) -> Tensor:
     """Sums the embeddings of word, segment and position, float [B, F, D].
 
     Raises ValueError if F exceeds max_position_embeddings.
@@ -610,9 +606,8 @@ class BertModel(PretrainedModel):
     **of_2018: NoReturn,
   ) -> None:
     if of_2018:  # Such as is_training and input_ids.
-      raise TypeError(
-        f"BertModel takes no {', '.join(of_2018)}. {names.OLD_NAMES}"
-      )
+      given = ", ".join(of_2018)
+      raise TypeError(f"BertModel takes no {given}. {names.OLD_NAMES}")
     super().__init__(name="bert", dtype=dtype)
     config.check_sizes()
     self.config = config

@@ -197,9 +197,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     if self.built:
       return
     super().build(variables)
-    self.adam_m, self.adam_v = self.add_optimizer_variables(
-      variables, ["adam_m", "adam_v"]
-    )
+    moments = self.add_optimizer_variables(variables, ["adam_m", "adam_v"])
+    self.adam_m, self.adam_v = moments
     self.decays = [
       bool(self.weight_decay_rate)
       and not any(re.search(e, v.path) for e in self.decay_exclusions)
@@ -270,9 +269,8 @@ def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
   """
   if num_layers is None:
     return
-  frozen = ("bert/embeddings/",) + tuple(
-    f"bert/encoder/layer_{i}/" for i in range(num_layers)
-  )
+  layers = (f"bert/encoder/layer_{i}/" for i in range(num_layers))
+  frozen = ("bert/embeddings/", *layers)
   for variable in variables:
     if variable.path.startswith(frozen):
       variable.trainable = False

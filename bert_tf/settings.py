@@ -143,9 +143,8 @@ def check(config: Dataclass) -> None:
     if not setting or value is None:
       continue
     if setting.choices and value not in setting.choices:
-      raise ValueError(
-        f"{name} {value!r} is unknown; use {', '.join(setting.choices)}."
-      )
+      choices = ", ".join(setting.choices)
+      raise ValueError(f"{name} {value!r} is unknown; use {choices}.")
     if isinstance(value, float) and not math.isfinite(value):
       raise ValueError(f"{name} {value} is not a finite number.")
     if setting.minimum is not None and value < setting.minimum:
@@ -220,8 +219,8 @@ def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
 
 def extract(config: Dataclass, config_class: type[Config]) -> Config:
   """Returns a config of another class, whose fields `config` also has."""
-  names = [field.name for field in dataclasses.fields(config_class)]
-  return config_class(**{name: getattr(config, name) for name in names})
+  fields = dataclasses.fields(config_class)
+  return config_class(**{f.name: getattr(config, f.name) for f in fields})
 
 
 def values(config: Dataclass) -> dict[str, Any]:

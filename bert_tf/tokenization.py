@@ -174,9 +174,7 @@ class _Translation(dict):
 
 
 _CLEANING = _Translation(clean_char)
-_PUNCTUATION = _Translation(
-  lambda char: f" {char} " if is_punctuation(char) else char
-)
+_PUNCTUATION = _Translation(lambda c: f" {c} " if is_punctuation(c) else c)
 
 # Printable characters that `clean_char` changes.
 _CLEANED_PRINTABLE = re.compile(f"[\ufffd{CJK}]")

@@ -12,7 +12,7 @@ from bert_tf import modeling, task_registry
 from bert_tf.model import losses
 from bert_tf.model.kernels import masked_lm
 from bert_tf.model.layers import dense, dropout, serialization
-from bert_tf.model.losses import Features
+from bert_tf.model.losses import Features, PretrainingSums
 from bert_tf.modeling import DType, Tensor
 
 Model = TypeVar("Model", bound="HeadModel")
@@ -410,16 +410,14 @@ class PretrainingModel(HeadModel):
       named[f"{head}_probabilities"] = losses.probabilities(logits)
     return named
 
-  def loss_sums(
-    self, features: Features, training: bool
-  ) -> losses.PretrainingSums:
+  def loss_sums(self, features: Features, training: bool) -> PretrainingSums:
     """Returns `losses.pretraining_sums` of `call`, without all logits."""
     positions = features["masked_lm_positions"]
     output = self.bert(features, training=training, positions=positions)
     pooled_logits = self.next_sentence_head(output.pooled_output)
     words = self.bert.embeddings.word_embeddings
     head, hidden = self.masked_lm_head, output.sequence_output
-    return losses.PretrainingSums(
+    return PretrainingSums(
       head.sums(hidden, words, features, training),
       losses.next_sentence_sums(pooled_logits, features),
     )

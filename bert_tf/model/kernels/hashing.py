@@ -18,6 +18,8 @@ from keras import ops
 
 from bert_tf.model.tensor import Tensor
 
+Shape = Sequence[Tensor | int]
+
 # Constants of the hash lowbias32 (C. Wellons, hash-prospector, public domain).
 _SHIFTS = (16, 15, 16)
 _FACTORS = (0x7FEB352D, 0x846CA68B)
@@ -90,9 +92,7 @@ class Mask:
     least: the least draw of an element that is kept, int.
   """
 
-  def __init__(
-    self, shape: Sequence[Tensor | int], rate: float, keys: Tensor
-  ) -> None:
+  def __init__(self, shape: Shape, rate: float, keys: Tensor) -> None:
     self.scale = 1.0 / (1.0 - rate)
     self.keys = keys
     self.least = round(rate * 2**32)

@@ -1,7 +1,7 @@
 """Dropout whose masks are a function of seeds that a training step sets."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import keras
 from keras import ops
@@ -38,9 +38,7 @@ class Seeds(keras.random.SeedGenerator):
     finally:
       self._first, self._first_keys = None, []
 
-  def draw_mask(
-    self, shape: Sequence[Tensor | int], rate: float
-  ) -> hashing.Mask:
+  def draw_mask(self, shape: hashing.Shape, rate: float) -> hashing.Mask:
     """Advances the seed and returns its mask; see hashing.Mask."""
     if self._first is None:
       keys = hashing.keys(self.next())

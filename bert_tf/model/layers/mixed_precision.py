@@ -39,9 +39,8 @@ def set_tf32(precision: str) -> None:
   TensorFlow rounds them by default on GPUs since Ampere. The setting is one of
   the process. It has no effect on other devices.
   """
-  tf.config.experimental.enable_tensor_float_32_execution(
-    precision == names.TF32
-  )
+  is_tf32 = precision == names.TF32
+  tf.config.experimental.enable_tensor_float_32_execution(is_tf32)
 
 
 def check_devices(precision: str) -> None:
