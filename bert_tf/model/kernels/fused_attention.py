@@ -32,6 +32,8 @@ from bert_tf.model.tensor import Tensor
 HEAD_SIZE = 64
 BLOCK_ROWS = 64
 
+_PLATFORMS = ["CUDA"]
+
 _ELEMENT_TYPES = {
   "bfloat16": "bf16",
   "float16": "f16",
@@ -93,7 +95,7 @@ def attention(qkv: Tensor, bias: Tensor, mask: hashing.Mask | None) -> Tensor:
       module=module_text(name, arguments, results, mask),
       Sout=[result.shape for result in results],
       Tout=[result.dtype for result in results],
-      platforms=["CUDA"],
+      platforms=_PLATFORMS,
     )
 
   @tf.custom_gradient
