@@ -77,8 +77,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   in a regression.
 
   Args:
-    layout: the files of the task's data; None without a config.
-    parts: the rows of a single file, by split, once they are read.
+    layout: the files of the task's data; none without a config.
   """
 
   name = "classification"
@@ -86,10 +85,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
   loss_mask = "is_real_example"
 
-  layout: FileLayout | None = None
-  parts: dict[str, Rows] = dataclasses.field(
-    default_factory=dict, compare=False, repr=False
-  )
+  layout: FileLayout = FileLayout("", None, (), {})
 
   @classmethod
   def create(cls, setup: Setup[Any]) -> "ClassificationTask":
@@ -106,11 +102,6 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     return cls.build(setup, labels=labels, layout=layout)
 
   @property
-  def _layout(self) -> FileLayout:
-    assert self.layout is not None
-    return self.layout
-
-  @property
   def _spec(self) -> LabelSpec:
     assert self.labels is not None
     return self.labels
@@ -123,8 +114,8 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   @property
   def metrics(self) -> tuple[str, ...]:
     """Names of the results, the task's metrics first."""
-    names = (*self._layout.metrics, *super().metrics)
-    if self._layout.problem_type == run_info.REGRESSION:
+    names = (*self.layout.metrics, *super().metrics)
+    if self.layout.problem_type == run_info.REGRESSION:
       return tuple(name for name in names if name != "eval_accuracy")
     return names
 
@@ -133,43 +124,38 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     """The file of each split."""
     config, names = self.config, ("train", "dev", "test")
     if config.data_file:
-      file = base.SplitFile(config.data_file, "data_file")
+      train = base.SplitFile(config.data_file, "data_file")
       no_dev = base.SplitFile(None, "eval_fraction")
-      dev = file if config.eval_fraction else no_dev
-      return {
-        "train": file,
-        "dev": dev,
-        "test": base.SplitFile(None, "data_dir"),
-      }
+      dev = train if config.eval_fraction else no_dev
+      test = base.SplitFile(None, "data_dir")
+      return {"train": train, "dev": dev, "test": test}
     if config.processor:
       return dict.fromkeys(names, base.SplitFile(config.data_dir, "data_dir"))
     found = dict.fromkeys(names, base.SplitFile(None, "task_name"))
-    for name, split in self._layout.splits.items():
+    for name, split in self.layout.splits.items():
       path = os.path.join(config.data_dir, split.file)
       found[name] = base.SplitFile(path, "data_dir")
     return found
 
   def read(self, split: str) -> Rows:
     """Reads the rows of a split."""
-    config = self.config
+    config, layout = self.config, self.layout
     if config.data_file:
-      if not self.parts:
-        self.parts.update(split_data_file(config, self._layout, self.labels))
-      return self.parts[split]
+      return split_data_file(config, layout, self.labels)[split]
     if config.processor:
-      processor = processors.load_processor(config.processor)
       return processors.read_examples(
-        processor, split, config.data_dir or "", self._spec.labels
+        processors.load_processor(config.processor),
+        split,
+        config.data_dir,
+        self._spec.labels,
       )
-    return layouts.read_rows(
-      config.data_dir or "", self._layout, self.labels, split
-    )
+    return layouts.read_rows(config.data_dir, layout, self.labels, split)
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds a class, a number or a list of classes."""
     label = list(label) if isinstance(label, tuple | set) else label
-    name = layouts.read_label(label, self._layout, self.labels)
-    return {**row, "label": name}
+    label = layouts.read_label(label, self.layout, self.labels)
+    return {**row, "label": label}
 
   def infer(self, rows: Rows, source: str) -> "ClassificationTask":
     """Returns the task with its labels, and whether its rows are pairs."""
@@ -181,18 +167,18 @@ class ClassificationTask(base.Task[ClassificationSettings]):
         f"long_text {long_text!r} is for single texts, but {source} has pairs. "
         "Set `long_text=truncate`."
       )
-    changed = dataclasses.replace(self.settings, is_pair=is_pair)
-    return dataclasses.replace(task, settings=changed)
+    settings = dataclasses.replace(self.settings, is_pair=is_pair)
+    return dataclasses.replace(task, settings=settings)
 
   def infer_labels(self, rows: Rows, source: str) -> LabelSpec:
     """Returns the labels of the training rows, sorted."""
-    labels, problem_type = layouts.infer_labels(rows), self._layout.problem_type
+    labels, problem_type = layouts.infer_labels(rows), self.layout.problem_type
     if len(labels) < (2 if problem_type == run_info.CLASSIFICATION else 1):
       raise ValueError(
         f"{source} has too few different labels ({', '.join(labels)}). Is "
         "`label_column` right?"
       )
-    return LabelSpec(self._layout.name, problem_type, labels)
+    return LabelSpec(self.layout.name, problem_type, labels)
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields one sequence of a row; several if `long_text` reads windows."""
@@ -239,23 +225,11 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     """Returns the official metrics and, with windows, means over rows."""
     pair = self._compare(rows, answers)
     scores = {
-      name: float(metrics.METRICS[name](*pair)) for name in self._layout.metrics
+      name: float(metrics.METRICS[name](*pair)) for name in self.layout.metrics
     }
-    if self.counts_windows:
-      scores |= self._row_means(rows, answers)
-    return scores
-
-  def _compare(
-    self, rows: Rows, answers: Sequence[Answer]
-  ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the true and the predicted labels, as `metrics.decide`."""
-    labels = metrics.label_ids([row["label"] for row in rows], self._spec)
-    probabilities = metrics.to_probabilities(answers)
-    predicted = metrics.decide(probabilities, self._spec.problem_type)
-    return labels.reshape(predicted.shape), predicted
-
-  def _row_means(self, rows: Rows, answers: Sequence[Answer]) -> Results:
-    """Returns the means over rows; records would count a text several times."""
+    if not self.counts_windows:
+      return scores
+    # Means over records would count a text several times.
     problem_type = self._spec.problem_type
     values = metrics.to_probabilities(answers)
     if problem_type != run_info.REGRESSION:
@@ -268,11 +242,20 @@ class ClassificationTask(base.Task[ClassificationSettings]):
       "example_loss": losses.per_example_loss(values, labels, problem_type),
       "accuracy": losses.per_example_hits(values, labels, problem_type),
     }
-    return {
+    return scores | {
       name: float(np.sum(each) / len(rows))
       for name, each in means.items()
       if each is not None
     }
+
+  def _compare(
+    self, rows: Rows, answers: Sequence[Answer]
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the true and the predicted labels, as `metrics.decide`."""
+    labels = metrics.label_ids([row["label"] for row in rows], self._spec)
+    probabilities = metrics.to_probabilities(answers)
+    predicted = metrics.decide(probabilities, self._spec.problem_type)
+    return labels.reshape(predicted.shape), predicted
 
   def write_evaluation(
     self, output_dir: str, rows: Rows, answers: Sequence[Answer]
@@ -318,13 +301,13 @@ class ClassificationTask(base.Task[ClassificationSettings]):
       means = np.mean(members, axis=0)
       answers = [metrics.to_answer(self._spec, row) for row in means]
     results.write_probabilities(output_dir, self._describe(rows, answers))
-    if self._layout.submission:
+    if self.layout.submission:
       cells = [answer["label"] for answer in answers]
       # GLUE requires numbers within the limits.
-      if limits := self._layout.number_range:
+      if limits := self.layout.number_range:
         cells = [f"{np.clip(cell, *limits):.3f}" for cell in cells]
       lines = [f"{index}\t{cell}" for index, cell in enumerate(cells)]
-      path = os.path.join(output_dir, self._layout.submission)
+      path = os.path.join(output_dir, self.layout.submission)
       results.write_lines(path, ["index\tprediction", *lines])
     return {}
 

@@ -15,7 +15,7 @@ from bert_tf.files import paths
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
-from bert_tf.tasks.ner import examples, metrics, words
+from bert_tf.tasks.ner import examples, metrics
 from bert_tf.tasks.ner.config import NerSettings
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.training import results
@@ -63,13 +63,9 @@ class NerTask(base.Task[NerSettings]):
     return (*metrics.result_names(self._labels), *super().metrics)
 
   @property
-  def _spec(self) -> LabelSpec:
-    assert self.labels is not None
-    return self.labels
-
-  @property
   def _labels(self) -> tuple[str, ...]:
-    return self._spec.labels
+    assert self.labels is not None
+    return self.labels.labels
 
   def variants(self) -> Mapping[str, "NerTask"]:
     """Returns `plain_text`, for texts with punctuation beside words."""
@@ -97,7 +93,7 @@ class NerTask(base.Task[NerSettings]):
       labels = examples.to_labels(row["label"], self._labels)
       if None in labels:
         index = labels.index(None)
-        unknown = self._spec.unknown_label(row["label"][index])
+        unknown = self.labels.unknown_label(row["label"][index])
         raise ValueError(
           f"{path}:{row['line'] + index}: {unknown} (`tag_column`)."
         )
@@ -108,7 +104,7 @@ class NerTask(base.Task[NerSettings]):
     """Adds the labels of the words: tags, or a text of tags."""
     if split != "train":
       metrics.import_seqeval()  # Fails here, not after hours of training.
-    found = [word for word, _ in words.split_at_spaces(row["text"])]
+    found = [word for word, _ in examples.split_at_spaces(row["text"])]
     tags = label.split() if isinstance(label, str) else label
     if not isinstance(tags, list | tuple) or len(tags) != len(found):
       raise ValueError(
@@ -120,7 +116,7 @@ class NerTask(base.Task[NerSettings]):
       labels = examples.to_labels(tags, self._labels)
     for tag, known in zip(tags, labels):
       if known is None:
-        raise ValueError(f"{self._spec.unknown_label(tag)}.")
+        raise ValueError(f"{self.labels.unknown_label(tag)}.")
       if self.labels is None and not examples.is_tag(tag):
         raise ValueError(f"{tag!r} is not a tag.")
     return {**row, "words": found, "label": labels}
@@ -150,9 +146,9 @@ class NerTask(base.Task[NerSettings]):
     if "words" in row:
       sizes = (len(word) + 1 for word in row["words"])
       return {**row, "starts": [*itertools.accumulate(sizes, initial=0)]}
-    split = words.split_at_spaces
+    split = examples.split_at_spaces
     if self.splits_punctuation:
-      split = words.split_punctuation
+      split = examples.split_punctuation
     places = [*split(row["text"])]
     starts = [start for _, start in places]
     return {**row, "words": [word for word, _ in places], "starts": starts}
@@ -189,19 +185,11 @@ class NerTask(base.Task[NerSettings]):
     )  # [words, C]
     highest = base.digits(base.probabilities(logits).max(axis=-1))
     labels = [self._labels[i] for i in logits.argmax(axis=-1)]
-    all_words = zip(sentence["words"], sentence["starts"], labels, highest)
-    return {
-      "words": [
-        {
-          "word": word,
-          "label": label,
-          "probability": probability,
-          "start": start,
-          "end": start + len(word),
-        }
-        for word, start, label, probability in all_words
-      ]
-    }
+    names = ("word", "label", "probability", "start", "end")
+    starts = sentence["starts"]
+    ends = [start + len(word) for word, start in zip(sentence["words"], starts)]
+    values = zip(sentence["words"], labels, highest, starts, ends)
+    return {"words": [dict(zip(names, each)) for each in values]}
 
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns precision, recall and F1 of the entities."""
@@ -226,7 +214,7 @@ class NerTask(base.Task[NerSettings]):
     metrics.write_predictions(path, rows, predicted)
     results_file = os.path.join(output_dir, "test_results.txt")
     if "label" not in rows[0]:
-      paths.remove(results_file)  # The scores of earlier predictions.
+      paths.remove(results_file)
       return {}
     scores = metrics.compute_scores(rows, predicted, self._labels)
     gold = [label for row in rows for label in row["label"]]
