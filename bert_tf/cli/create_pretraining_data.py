@@ -51,7 +51,7 @@ class CommandConfig(text_config.PydocConfig):
 @command.of(CommandConfig)
 def run(config: CommandConfig) -> None:
   """Creates the records that the flags describe."""
-  from bert_tf.data.pretraining import pretraining_beam, pretraining_shards
+  from bert_tf.data.pretraining import pretraining_shards
   from bert_tf.text import letter_case, sources
 
   if not config.data.mask:
@@ -63,7 +63,7 @@ def run(config: CommandConfig) -> None:
   letter_case.warn_if_cased(config.data.vocab_file, config.data.do_lower_case)
   build = None
   if config.beam.runner:
-    build = pretraining_beam.builder(
+    build = pretraining_shards.beam_builder(
       config.output_file, config.beam.runner, config.beam.pipeline_options
     )
   pretraining_shards.create(

@@ -1,4 +1,8 @@
-"""Runs `create_pretraining_data`: shards, workers, resuming, the summary."""
+"""Runs `create_pretraining_data`: shards, workers, resuming, the summary.
+
+Local processes or Apache Beam build the shards. Both call `build_task` for
+each, so their files are the same.
+"""
 
 import contextlib
 import dataclasses
@@ -7,6 +11,7 @@ import glob
 import hashlib
 import itertools
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -22,6 +27,7 @@ from bert_tf.files import (
   atomic,
   json_files,
   lock,
+  packages,
   paths,
   shard_files,
   text_lines,
@@ -29,9 +35,6 @@ from bert_tf.files import (
   worker_pool,
 )
 from bert_tf.text import corpus, letter_case, unknown_pieces
-
-# About half of the next sentences should be random; above this comes a warning.
-_MAX_RANDOM_NEXT = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,6 +239,69 @@ def _build_here(
   return counts
 
 
+def beam_builder(
+  output_file: str, runner: str, pipeline_options: str = ""
+) -> Builder:
+  """Returns a `build` for `create` that runs on Apache Beam.
+
+  Workers need bert_tf, and must see all files under the same names. `runner` is
+  the name of a Beam runner or the dotted name of its class, and
+  `pipeline_options` are in shell syntax. Raises ValueError for a runner or an
+  option that Beam does not know; building raises ChildProcessError if the
+  pipeline fails.
+  """
+  with packages.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
+    import apache_beam as beam
+    from apache_beam.options import pipeline_options as beam_options
+    from apache_beam.runners.runner import PipelineState
+  if runner in ("DirectRunner", "SwitchingDirectRunner"):
+    # DirectRunner may download and start another program, Prism, which ignores
+    # direct_num_workers and direct_running_mode.
+    runner = "FnApiRunner"
+  try:
+    options = beam_options.PipelineOptions(shlex.split(pipeline_options))
+    pipeline = beam.Pipeline(runner, options)
+  except (ValueError, AttributeError, ImportError) as error:
+    reason = " ".join(str(error).split())
+    raise ValueError(f"`runner={runner}`: {reason}") from error
+  counts_file = atomic.hidden(output_file, "counts.json")
+
+  def build(
+    config: PretrainingDataConfig, tasks: Sequence[ShardTask]
+  ) -> dict[int, ShardCounts]:
+    if not tasks:
+      return {}
+    (
+      pipeline
+      | "tasks" >> beam.Create(tasks)
+      | "spread over the workers" >> beam.Reshuffle()
+      | "build" >> beam.Map(functools.partial(_build_for_beam, config))
+      | "all counts" >> beam.combiners.ToList()
+      | "write counts"
+      >> beam.Map(functools.partial(json_files.write, counts_file))
+    )
+    try:
+      state = pipeline.run().wait_until_finish()
+      if state != PipelineState.DONE:
+        raise ChildProcessError(f"the Beam pipeline ended as {state}.")
+      counts = json_files.read(counts_file)
+      return {index: ShardCounts(**each) for index, each in counts}
+    except RuntimeError as error:
+      # The message is the traceback of a worker.
+      reason = str(error).strip().splitlines()[-1]
+      raise ChildProcessError(f"the Beam pipeline failed: {reason}") from error
+    finally:
+      paths.remove(counts_file)
+
+  return build
+
+
+def _build_for_beam(
+  config: PretrainingDataConfig, task: ShardTask
+) -> tuple[int, dict[str, int]]:
+  return task.shard.index, dataclasses.asdict(build_task(config, task))
+
+
 def _log(
   config: PretrainingDataConfig, summary: Summary, seconds: float
 ) -> None:
@@ -255,7 +321,7 @@ def _log(
       "masked": f"{counts.num_masked / num_instances:.2f} per instance",
       "next sentence": f"{random_next:.1%} random",
     }
-    if random_next > _MAX_RANDOM_NEXT:
+    if random_next > 0.9:  # About half of them should be.
       logging.warning(
         "%.1f%% of the next sentences are random, so lines probably hold "
         "several sentences, which build-corpus splits. Documents of one "
