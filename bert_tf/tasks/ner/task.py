@@ -267,7 +267,13 @@ def make_windows(
       sentence_start = sentence_end
       sentence_end += len(sentence["words"])
       inputs, positions = [], []
-      for first, end in _spans(starts, sentence_start, sentence_end, room):
+      # Each window labels the words from one bound to the next.
+      bounds = [sentence_start]
+      if starts[sentence_end] - starts[sentence_start] > room:
+        for word in range(sentence_start + 1, sentence_end):
+          if starts[word + 1] - starts[bounds[-1]] > room // 2:
+            bounds.append(word)
+      for first, end in itertools.pairwise([*bounds, sentence_end]):
         spare = room - (starts[end] - starts[first])
         before, after = starts[first], len(ids) - starts[end]
         # Split evenly; space that one side does not need goes to the other.
@@ -278,17 +284,3 @@ def make_windows(
         inputs.append(base.model_input(shown, len(shown)))
         positions.append([i - shown_from + 1 for i in starts[first:end]])
       yield base.Inputs(inputs, (sentence, positions), is_cut=len(inputs) > 1)
-
-
-def _spans(
-  starts: Sequence[int], first: int, end: int, room: int
-) -> Iterator[tuple[int, int]]:
-  # The first word and the end of the words that each window labels.
-  if starts[end] - starts[first] <= room:
-    yield first, end
-    return
-  for last in range(first + 1, end):
-    if starts[last + 1] - starts[first] > room // 2:
-      yield first, last
-      first = last
-  yield first, end
