@@ -41,7 +41,7 @@ class FileLayout:
   # The labels that the task prescribes, in the order of their ids; None to take
   # them from the training file; () in a regression.
   labels: tuple[str, ...] | None
-  # Metrics in addition to accuracy, names in metrics.METRICS.
+  # Metrics in addition to accuracy, names in task.METRICS.
   metrics: tuple[str, ...]
   # The splits that exist, of "train", "dev" and "test".
   splits: Mapping[str, Split]

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +10,12 @@ from typing import Any
 
 import numpy as np
 from absl import logging
-from sklearn.metrics import classification_report
+from scipy import stats
+from sklearn.metrics import (
+  classification_report,
+  f1_score,
+  matthews_corrcoef,
+)
 
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
@@ -18,7 +24,7 @@ from bert_tf.files import atomic, json_files, paths, text_lines
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
-from bert_tf.tasks.classification import glue, layouts, metrics, processors
+from bert_tf.tasks.classification import glue, layouts, processors
 from bert_tf.tasks.classification.config import (
   ClassificationConfig,
   ClassificationSettings,
@@ -29,6 +35,24 @@ from bert_tf.tasks.setup import Setup
 from bert_tf.training import results
 
 Rows = Sequence[Row]
+
+
+def _f1(labels: np.ndarray, predicted: np.ndarray, average: str) -> float:
+  # scikit-learn takes a single label of a multi-label task for two classes.
+  average = "binary" if labels.shape[1:] == (1,) else average
+  return f1_score(labels, predicted, average=average, zero_division=0)
+
+
+# Metrics by name. Each takes true and predicted labels in the form that
+# `decide` returns.
+METRICS = {
+  "f1": functools.partial(_f1, average="binary"),
+  "macro_f1": functools.partial(_f1, average="macro"),
+  "micro_f1": functools.partial(_f1, average="micro"),
+  "matthews_correlation": matthews_corrcoef,
+  "pearson": lambda a, b: stats.pearsonr(a, b).statistic,
+  "spearman": lambda a, b: stats.spearmanr(a, b).statistic,
+}
 
 
 def file_layout(
@@ -197,8 +221,8 @@ class ClassificationTask(base.Task[ClassificationSettings]):
 
   def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the label of the row for each of its windows."""
-    [label_ids] = metrics.label_ids([row.get("label")], self._spec)
-    features = {"label_ids": label_ids, "is_real_example": np.array([1])}
+    [ids] = label_ids([row.get("label")], self._spec)
+    features = {"label_ids": ids, "is_real_example": np.array([1])}
     for _ in inputs.sequences:
       yield features
 
@@ -219,25 +243,23 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     logits = np.stack([output["logits"] for output in outputs])  # [windows, C]
     mean = logits.sum(axis=0) / np.float32(len(logits))
     probabilities = base.probabilities(mean, self._spec.problem_type)
-    return metrics.to_answer(self._spec, probabilities)
+    return to_answer(self._spec, probabilities)
 
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns the official metrics and, with windows, means over rows."""
     pair = self._compare(rows, answers)
-    scores = {
-      name: float(metrics.METRICS[name](*pair)) for name in self.layout.metrics
-    }
+    scores = {name: float(METRICS[name](*pair)) for name in self.layout.metrics}
     if not self.counts_windows:
       return scores
     # Means over records would count a text several times.
     problem_type = self._spec.problem_type
-    values = metrics.to_probabilities(answers)
+    values = to_probabilities(answers)
     if problem_type != run_info.REGRESSION:
       # Logits with these probabilities, which may have been rounded to 0 or 1.
       values = np.clip(values, np.finfo(np.float32).tiny, 1 - 2.0**-24)
       is_multilabel = problem_type == run_info.MULTILABEL
       values = np.log(values) - is_multilabel * np.log1p(-values)
-    labels = metrics.label_ids([row["label"] for row in rows], self._spec)
+    labels = label_ids([row["label"] for row in rows], self._spec)
     means = {
       "example_loss": losses.per_example_loss(values, labels, problem_type),
       "accuracy": losses.per_example_hits(values, labels, problem_type),
@@ -251,10 +273,10 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   def _compare(
     self, rows: Rows, answers: Sequence[Answer]
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the true and the predicted labels, as `metrics.decide`."""
-    labels = metrics.label_ids([row["label"] for row in rows], self._spec)
-    probabilities = metrics.to_probabilities(answers)
-    predicted = metrics.decide(probabilities, self._spec.problem_type)
+    """Returns the true and the predicted labels, as `decide`."""
+    labels = label_ids([row["label"] for row in rows], self._spec)
+    probabilities = to_probabilities(answers)
+    predicted = decide(probabilities, self._spec.problem_type)
     return labels.reshape(predicted.shape), predicted
 
   def write_evaluation(
@@ -285,7 +307,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   ) -> Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
     answers = list(answers)
-    members = [metrics.to_probabilities(answers)]
+    members = [to_probabilities(answers)]
     for folder in self.config.ensemble_with:
       path = os.path.join(folder, "test_results.tsv")
       lines = text_lines.read_text(path).splitlines()
@@ -299,7 +321,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
         )
     if len(members) > 1:
       means = np.mean(members, axis=0)
-      answers = [metrics.to_answer(self._spec, row) for row in means]
+      answers = [to_answer(self._spec, row) for row in means]
     results.write_probabilities(output_dir, self._describe(rows, answers))
     if self.layout.submission:
       cells = [answer["label"] for answer in answers]
@@ -384,3 +406,58 @@ def cut_windows(
     starts = [*range(0, last, max(1, room // 2)), last]
     return [ids[start : start + room] for start in starts]
   return [ids[:room]]
+
+
+def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
+  """Decides by probabilities, float32 [B, C].
+
+  Returns int [B], the most probable class; float32 [B], the number of a
+  regression; or int [B, C], 1 for each label with a probability above 0.5.
+  """
+  if problem_type == "regression":
+    return probabilities[:, 0]
+  if problem_type == "multilabel":
+    return (probabilities > 0.5).astype(int)
+  return probabilities.argmax(axis=-1)
+
+
+def to_answer(spec: LabelSpec, probabilities: np.ndarray) -> Answer:
+  """Returns `label` and `probabilities` of a row's probabilities, float32 [C].
+
+  The label is a list for multilabel, and for regression a number; then
+  `probabilities` are empty.
+  """
+  [value] = decide(probabilities[None], spec.problem_type)
+  label: Any
+  if spec.problem_type == "regression":
+    [label] = base.digits(probabilities)
+  elif spec.problem_type == "multilabel":
+    label = [name for name, applies in zip(spec.labels, value) if applies]
+  else:
+    label = spec.labels[value]
+  by_label = dict(zip(spec.labels, base.digits(probabilities)))
+  return {"label": label, "probabilities": by_label}
+
+
+def to_probabilities(answers: Iterable[Answer]) -> np.ndarray:
+  """Returns the probabilities of answers of `to_answer`, float32 [B, C]."""
+  return np.array(
+    [[*a["probabilities"].values()] or [a["label"]] for a in answers],
+    np.float32,
+  )
+
+
+def label_ids(labels: Sequence[Any], spec: LabelSpec) -> np.ndarray:
+  """Returns the ids of labels; zeros for None, which is not known.
+
+  Returns:
+    int64 [B, 1], the classes; float32 [B, 1], the numbers of a regression; or
+    int64 [B, C] in multilabel, 1 for each applicable label.
+  """
+  if spec.problem_type == "regression":
+    return np.array([[label or 0.0] for label in labels], np.float32)
+  if spec.problem_type == "multilabel":
+    rows = [[name in (label or ()) for name in spec.labels] for label in labels]
+    return np.array(rows, np.int64)
+  ids = {name: i for i, name in enumerate(spec.labels)}
+  return np.array([[0 if x is None else ids[x]] for x in labels], np.int64)

@@ -11,16 +11,22 @@ import numpy as np
 from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
 from bert_tf.checkpoint.run_info import LabelSpec
-from bert_tf.files import paths
+from bert_tf.files import packages, paths
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
-from bert_tf.tasks.ner import examples, metrics
+from bert_tf.tasks.ner import examples
 from bert_tf.tasks.ner.config import NerSettings
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.training import results
 
 Rows = Sequence[Row]
+
+# The prefixes of other schemes, BIOES, BILOU and BMES, as seqeval reads them.
+_PREFIXES = dict(zip("BIMELSU", "BIIEESS"))
+
+# Scores of all entities. Scores of one type of entity have the prefix TYPE_.
+SCORES = ("f1", "precision", "recall")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +46,7 @@ class NerTask(base.Task[NerSettings]):
   noun = "training windows"
   position_features = ("label_ids", "label_mask")
   first_results = (
-    *metrics.SCORES,
+    *SCORES,
     "accuracy",
     "eval_accuracy",
     "eval_loss",
@@ -60,7 +66,7 @@ class NerTask(base.Task[NerSettings]):
   @property
   def metrics(self) -> tuple[str, ...]:
     """The scores of all entities, those of each type, and the means."""
-    return (*metrics.result_names(self._labels), *super().metrics)
+    return (*result_names(self._labels), *super().metrics)
 
   @property
   def _labels(self) -> tuple[str, ...]:
@@ -88,7 +94,7 @@ class NerTask(base.Task[NerSettings]):
         )
       return rows
     if split != "train":
-      metrics.import_seqeval()  # Fails here, not after hours of training.
+      import_seqeval()  # Fails here, not after hours of training.
     for row in rows if self.labels else ():
       labels = examples.to_labels(row["label"], self._labels)
       if None in labels:
@@ -103,7 +109,7 @@ class NerTask(base.Task[NerSettings]):
   def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds the labels of the words: tags, or a text of tags."""
     if split != "train":
-      metrics.import_seqeval()  # Fails here, not after hours of training.
+      import_seqeval()  # Fails here, not after hours of training.
     found = [word for word, _ in examples.split_at_spaces(row["text"])]
     tags = label.split() if isinstance(label, str) else label
     if not isinstance(tags, list | tuple) or len(tags) != len(found):
@@ -193,14 +199,14 @@ class NerTask(base.Task[NerSettings]):
 
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns precision, recall and F1 of the entities."""
-    return metrics.compute_scores(rows, _labels_of(answers), self._labels)
+    return compute_scores(rows, _labels_of(answers), self._labels)
 
   def write_evaluation(
     self, output_dir: str, rows: Rows, answers: Sequence[Answer]
   ) -> None:
     """Writes the words, tags and predicted tags to eval_predictions.txt."""
     path = os.path.join(output_dir, "eval_predictions.txt")
-    metrics.write_predictions(path, rows, _labels_of(answers))
+    write_conll(path, rows, _labels_of(answers))
 
   def write_predictions(
     self, output_dir: str, rows: Rows, answers: Iterable[Answer]
@@ -211,12 +217,12 @@ class NerTask(base.Task[NerSettings]):
     """
     predicted = _labels_of(answers)
     path = os.path.join(output_dir, "test_predictions.txt")
-    metrics.write_predictions(path, rows, predicted)
+    write_conll(path, rows, predicted)
     results_file = os.path.join(output_dir, "test_results.txt")
     if "label" not in rows[0]:
       paths.remove(results_file)
       return {}
-    scores = metrics.compute_scores(rows, predicted, self._labels)
+    scores = compute_scores(rows, predicted, self._labels)
     gold = [label for row in rows for label in row["label"]]
     found = [label for labels in predicted for label in labels]
     scores["accuracy"] = float(np.mean([a == b for a, b in zip(gold, found)]))
@@ -284,3 +290,84 @@ def make_windows(
         inputs.append(base.model_input(shown, len(shown)))
         positions.append([i - shown_from + 1 for i in starts[first:end]])
       yield base.Inputs(inputs, (sentence, positions), is_cut=len(inputs) > 1)
+
+
+def result_names(labels: Sequence[str]) -> list[str]:
+  """Returns the names of `compute_scores`: of all entities first, then by type.
+
+  The labels B and I, without a type, have no scores of their own.
+  """
+  types = dict.fromkeys(_entity_tag(label)[2:] for label in labels)
+  prefixes = ["", *(f"{type_}_" for type_ in types if type_)]
+  return [prefix + name for prefix in prefixes for name in SCORES]
+
+
+def _entity_tag(label: str) -> str:
+  """Returns a label as seqeval reads it: without a prefix it means I-."""
+  prefix, dash, type_ = label.partition("-")
+  if dash and prefix in _PREFIXES:
+    return f"{_PREFIXES[prefix]}-{type_}"
+  return label if examples.is_tag(label) else f"I-{label}"
+
+
+def import_seqeval() -> Any:
+  """Returns the module that scores entities; ImportError without seqeval."""
+  with packages.needs_extra("scoring entities", extra="ner"):
+    from seqeval.metrics import sequence_labeling
+  return sequence_labeling
+
+
+def compute_scores(
+  sentences: Sequence[Row],
+  predicted: Sequence[Sequence[str]],
+  labels: Sequence[str],
+) -> dict[str, float]:
+  """Returns precision, recall and F1 of entities, as conlleval does.
+
+  An entity is correct if its first word, its last word and its type are. An I-
+  that does not continue an entity begins one, and equal labels without B- and
+  I- in a row are one entity. Division by 0 results in 0. The names are those of
+  `result_names`.
+  """
+  seqeval = import_seqeval()
+  gold = [[*map(_entity_tag, row["label"])] for row in sentences]
+  predicted = [[*map(_entity_tag, tags)] for tags in predicted]
+  found = dict.fromkeys(result_names(labels), 0.0)
+  if {tag for row in (*gold, *predicted) for tag in row} <= {examples.OUTSIDE}:
+    return found
+  report = seqeval.classification_report(
+    gold, predicted, output_dict=True, zero_division=0
+  )
+  for type_, row in report.items():
+    prefix = "" if type_ == "micro avg" else f"{type_}_"
+    for name in SCORES:
+      if prefix + name in found:
+        key = "f1-score" if name == "f1" else name
+        found[prefix + name] = float(row[key])
+  return found
+
+
+def write_conll(
+  path: str, sentences: Sequence[Row], predicted: Sequence[Sequence[str]]
+) -> None:
+  """Writes `word gold predicted` lines, the input of conlleval.
+
+  Without known tags, the lines are `word predicted`. A blank line ends each
+  sentence, and -DOCSTART- lines keep their places. Spaces separate columns, or
+  tabs if a word contains a space.
+  """
+  has_blanks = any(" " in word for row in sentences for word in row["words"])
+  separator = "\t" if has_blanks else " "
+  lines: list[str] = []
+  document = 0
+  for row, tags in zip(sentences, predicted):
+    columns = [row["words"], tags]
+    if "label" in row:
+      columns.insert(1, row["label"])
+    outside = [examples.OUTSIDE] * (len(columns) - 1)
+    start = separator.join([examples.DOCUMENT_START, *outside])
+    number = row.get("document", 0)
+    lines += [start, ""] * (number - document)
+    document = number
+    lines += [*map(separator.join, zip(*columns)), ""]
+  results.write_lines(path, lines)
