@@ -19,7 +19,6 @@ from typing import Any
 import tqdm
 from absl import logging
 
-from bert_tf.data import records
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_data
 from bert_tf.data.pretraining.pretraining_data import ShardCounts
@@ -35,6 +34,9 @@ from bert_tf.files import (
   worker_pool,
 )
 from bert_tf.text import corpus, letter_case, unknown_pieces
+
+# The end of the name of the hidden file with the settings of records.
+_SETTINGS = "settings.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,10 +80,26 @@ def create(
 
   For one shard, `output_file` has comma-separated files that receive the
   instances in turn; for several, the name that `shard_files.shard_names`
-  completes. `build` builds shards in place of the local processes.
+  completes. `build` builds shards in place of the local processes. Raises
+  ValueError for impossible files or numbers.
   """
   started = time.monotonic()
-  names = _find_outputs(input_files, output_file, num_shards, num_workers)
+  names = [name.strip() for name in output_file.split(",")]
+  first = names[0]  # The name without shards.
+  if "" in names or len({*names}) < len(names):
+    raise ValueError(f"output_file={output_file} repeats a name or omits one.")
+  if not 1 <= num_workers <= num_shards:
+    raise ValueError(
+      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}."
+    )
+  if num_shards > 1:
+    if len(names) > 1:
+      raise ValueError(
+        f"output_file names {len(names)} files, but num_shards={num_shards} "
+        "adds the numbers of the shards to a single name."
+      )
+    names = shard_files.shard_names(first, num_shards)
+  shard_files.check_output(names, input_files)
   # Raises for a faulty vocabulary.
   tokenizer = pretraining_data.load_tokenizer(config)
   sample = unknown_pieces.PieceCounts(tokenizer, input_files[0])
@@ -105,8 +123,7 @@ def create(
     "num_shards": len(shards),
     "output_file": [os.path.basename(name) for name in names],
   }
-  first = output_file.split(",")[0].strip()  # The name without shards.
-  note = records.settings_file(first)
+  note = atomic.hidden(first, _SETTINGS)
   build = build or functools.partial(_build_here, num_workers=num_workers)
   with lock.hold_file(first):
     pending = tasks
@@ -156,7 +173,7 @@ def read_case(record_files: Iterable[str]) -> letter_case.Case:
   record_files = list(record_files)
   for folder in set(map(os.path.dirname, record_files)):
     pattern = os.path.join(glob.escape(folder), "*")
-    for note in paths.matches(records.settings_file(pattern)):
+    for note in paths.matches(atomic.hidden(pattern, _SETTINGS)):
       settings = shard_files.read_settings(note)
       case = letter_case.Case(
         settings.get("do_lower_case"), settings.get("strip_accents")
@@ -174,31 +191,6 @@ def derive_shard_seed(random_seed: int, index: int, num_shards: int) -> int:
     return random_seed
   digest = hashlib.sha256(f"{random_seed}/{index}".encode("ascii")).digest()
   return int.from_bytes(digest[:8], "big")
-
-
-def _find_outputs(
-  input_files: Iterable[str],
-  output_file: str,
-  num_shards: int,
-  num_workers: int,
-) -> list[str]:
-  """Returns all files to write; raises ValueError if they are impossible."""
-  names = [name.strip() for name in output_file.split(",")]
-  if "" in names or len({*names}) < len(names):
-    raise ValueError(f"output_file={output_file} repeats a name or omits one.")
-  if not 1 <= num_workers <= num_shards:
-    raise ValueError(
-      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}."
-    )
-  if num_shards > 1:
-    if len(names) > 1:
-      raise ValueError(
-        f"output_file names {len(names)} files, but num_shards={num_shards} "
-        "adds the numbers of the shards to a single name."
-      )
-    names = shard_files.shard_names(names[0], num_shards)
-  shard_files.check_output(names, input_files)
-  return names
 
 
 _load_tokenizer = functools.lru_cache(1)(pretraining_data.load_tokenizer)

@@ -22,7 +22,6 @@ from bert_tf.checkpoint import run_info
 from bert_tf.checkpoint.run_info import LabelSpec
 from bert_tf.files import atomic, json_files, paths, text_lines
 from bert_tf.model import losses
-from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks.classification import glue, layouts, processors
 from bert_tf.tasks.classification.config import (
@@ -225,16 +224,6 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     features = {"label_ids": ids, "is_real_example": np.array([1])}
     for _ in inputs.sequences:
       yield features
-
-  def compute_losses(
-    self, outputs: Tensor, features: losses.Features
-  ) -> tuple[Tensor, Tensor | None]:
-    """Returns the loss of each example, and whether its label is right."""
-    target = features["label_ids"], self._spec.problem_type
-    return (
-      losses.per_example_loss(outputs, *target),
-      losses.per_example_hits(outputs, *target),
-    )
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]

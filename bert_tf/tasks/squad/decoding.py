@@ -31,9 +31,8 @@ class AnswerDecoder:
     self._tokenizer = tokenizer
     self._settings = settings
     # Contexts repeat their words.
-    self._basic_tokens = functools.lru_cache(maxsize=1 << 16)(
-      tokenizer.basic_tokenizer.tokenize
-    )
+    cache = functools.lru_cache(maxsize=1 << 16)
+    self._basic_tokens = cache(tokenizer.basic_tokenizer.tokenize)
 
   def predict(
     self,
