@@ -95,7 +95,9 @@ class NerTask(base.Task[NerSettings]):
       return rows
     if split != "train":
       import_seqeval()  # Fails here, not after hours of training.
-    for row in rows if self.labels else ():
+    if self.labels is None:
+      return rows
+    for row in rows:
       labels = examples.to_labels(row["label"], self._labels)
       if None in labels:
         index = labels.index(None)
@@ -120,11 +122,11 @@ class NerTask(base.Task[NerSettings]):
     labels: list[str | None] = [*examples.to_iob2(tags)]
     if self.labels:
       labels = examples.to_labels(tags, self._labels)
-    for tag, known in zip(tags, labels):
-      if known is None:
-        raise ValueError(f"{self.labels.unknown_label(tag)}.")
-      if self.labels is None and not examples.is_tag(tag):
-        raise ValueError(f"{tag!r} is not a tag.")
+      if None in labels:
+        unknown = tags[labels.index(None)]
+        raise ValueError(f"{self.labels.unknown_label(unknown)}.")
+    elif faulty := [tag for tag in tags if not examples.is_tag(tag)]:
+      raise ValueError(f"{faulty[0]!r} is not a tag.")
     return {**row, "words": found, "label": labels}
 
   def infer_labels(self, rows: Rows, source: str) -> LabelSpec:
@@ -155,9 +157,8 @@ class NerTask(base.Task[NerSettings]):
     split = examples.split_at_spaces
     if self.splits_punctuation:
       split = examples.split_punctuation
-    places = [*split(row["text"])]
-    starts = [start for _, start in places]
-    return {**row, "words": [word for word, _ in places], "starts": starts}
+    places = dict((start, word) for word, start in split(row["text"]))
+    return {**row, "words": [*places.values()], "starts": [*places]}
 
   def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the labels of each window's words; 0 if they are not known."""
