@@ -157,7 +157,7 @@ class NerTask(base.Task[NerSettings]):
     split = examples.split_at_spaces
     if self.splits_punctuation:
       split = examples.split_punctuation
-    places = dict((start, word) for word, start in split(row["text"]))
+    places = {start: word for word, start in split(row["text"])}
     return {**row, "words": [*places.values()], "starts": [*places]}
 
   def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
