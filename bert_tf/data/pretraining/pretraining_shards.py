@@ -263,14 +263,18 @@ def beam_builder(
   ) -> dict[int, ShardCounts]:
     if not tasks:
       return {}
+
+    def build_one(task: ShardTask) -> tuple[int, dict[str, int]]:
+      return task.shard.index, dataclasses.asdict(build_task(config, task))
+
+    write_counts = functools.partial(json_files.write, counts_file)
     (
       pipeline
       | "tasks" >> beam.Create(tasks)
       | "spread over the workers" >> beam.Reshuffle()
-      | "build" >> beam.Map(functools.partial(_build_for_beam, config))
+      | "build" >> beam.Map(build_one)
       | "all counts" >> beam.combiners.ToList()
-      | "write counts"
-      >> beam.Map(functools.partial(json_files.write, counts_file))
+      | "write counts" >> beam.Map(write_counts)
     )
     try:
       state = pipeline.run().wait_until_finish()
@@ -286,12 +290,6 @@ def beam_builder(
       paths.remove(counts_file)
 
   return build
-
-
-def _build_for_beam(
-  config: PretrainingDataConfig, task: ShardTask
-) -> tuple[int, dict[str, int]]:
-  return task.shard.index, dataclasses.asdict(build_task(config, task))
 
 
 def _log(
