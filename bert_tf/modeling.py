@@ -179,11 +179,10 @@ class Embeddings(BertLayer):
     Raises ValueError if F exceeds max_position_embeddings.
     """
     config, dtype = self.config, self.compute_dtype
-    length = inputs.input_ids.shape[1]
-    if length is not None and length > config.max_position_embeddings:
+    length, limit = inputs.input_ids.shape[1], config.max_position_embeddings
+    if length is not None and length > limit:
       raise ValueError(
-        f"max_seq_length {length} exceeds max_position_embeddings "
-        f"{config.max_position_embeddings}."
+        f"max_seq_length {length} exceeds max_position_embeddings {limit}."
       )
     if self.use_one_hot_embeddings:
       ids = ops.one_hot(inputs.input_ids, config.vocab_size, dtype=dtype)
@@ -501,13 +500,11 @@ class PretrainedModel(serialization.SerializableModel):
   def set_preprocessor(self, files: Any) -> None:
     """Makes the preprocessor of a ModelFolder, if it has a vocabulary."""
     if files.vocab_file:
-      from bert_tf.export import preprocessor
+      from bert_tf.export.preprocessor import TextPreprocessor
 
-      settings = self.run and self.run.settings
-      length = getattr(settings, "max_seq_length", None)
-      self.preprocessor = preprocessor.TextPreprocessor(
-        files.tokenizer, length or self.config.max_position_embeddings
-      )
+      length = getattr(self.run and self.run.settings, "max_seq_length", None)
+      length = length or self.config.max_position_embeddings
+      self.preprocessor = TextPreprocessor(files.tokenizer, length)
 
   def export(
     self,

@@ -342,9 +342,8 @@ class FullTokenizer:
     self.vocab = load_vocab(vocab_file) if vocab is None else vocab
     self.inv_vocab = {index: token for token, index in self.vocab.items()}
     if UNK not in self.vocab:
-      raise ValueError(
-        f"{vocab_file} has {len(self.vocab)} tokens, but lacks [UNK]."
-      )
+      size = len(self.vocab)
+      raise ValueError(f"{vocab_file} has {size} tokens, but lacks [UNK].")
     self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
     self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
     self._word_ids = _WordIds(self)

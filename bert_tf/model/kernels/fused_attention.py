@@ -34,12 +34,7 @@ BLOCK_ROWS = 64
 
 _PLATFORMS = ["CUDA"]
 
-_ELEMENT_TYPES = {
-  "bfloat16": "bf16",
-  "float16": "f16",
-  "float32": "f32",
-  "uint32": "ui32",
-}
+_TYPES = dict(bfloat16="bf16", float16="f16", float32="f32", uint32="ui32")
 
 
 def can_compute(shape: Sequence[int | None], dtype: str, bias: Tensor) -> bool:
@@ -131,7 +126,7 @@ def module_text(
   folder = importlib.resources.files("bert_tf.model.kernels") / "triton"
   template = string.Template((folder / f"{form}_{name}.ttir").read_text())
   kernel = template.substitute(
-    float=_ELEMENT_TYPES[arguments[0].dtype.name],
+    float=_TYPES[arguments[0].dtype.name],
     length=length,
     num_heads=num_heads,
     # Powers of 2 are faster than powers of e.
@@ -143,7 +138,7 @@ def module_text(
   kernel = kernel.replace('"', "\\22").replace("\n", "\\0A")
   inputs, outputs = (
     [
-      f"tensor<{'x'.join(map(str, x.shape))}x{_ELEMENT_TYPES[x.dtype.name]}>"
+      f"tensor<{'x'.join(map(str, x.shape))}x{_TYPES[x.dtype.name]}>"
       for x in tensors
     ]
     for tensors in (arguments, results)
