@@ -140,28 +140,16 @@ class FineTuningConfig(TaskSettings):
     False, "Whether to train.", original=True, main=True
   )
   do_eval: bool = settings.steps(
-    False,
-    "Whether to evaluate on the dev file.",
-    original=True,
-    main=True,
+    False, "Whether to evaluate on the dev file.", original=True, main=True
   )
   do_predict: bool = settings.steps(
-    False,
-    "Whether to predict the test file.",
-    original=True,
-    main=True,
+    False, "Whether to predict the test file.", original=True, main=True
   )
   eval_batch_size: int = settings.evaluation(
-    8,
-    "The number of inputs in an evaluation batch.",
-    minimum=1,
-    original=True,
+    8, "The number of inputs in an evaluation batch.", minimum=1, original=True
   )
   predict_batch_size: int = settings.evaluation(
-    8,
-    "The number of inputs in a prediction batch.",
-    minimum=1,
-    original=True,
+    8, "The number of inputs in a prediction batch.", minimum=1, original=True
   )
   num_train_epochs: float = settings.training(
     3.0,

@@ -98,10 +98,7 @@ class TrainingStep:
     }
 
   def _compute_gradients(
-    self,
-    features: Features,
-    weights: dict[str, Tensor],
-    micro_batch: tf.Tensor,
+    self, features: Features, weights: dict[str, Tensor], micro_batch: tf.Tensor
   ) -> tuple[Sums, optimization.Gradients]:
     """Returns the sums to log and the gradients of a micro-batch.
 

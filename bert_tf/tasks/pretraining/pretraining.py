@@ -52,9 +52,7 @@ InitialValues = Callable[..., None]
 
 
 def mask(
-  config: PretrainingConfig,
-  model: ModelFolder,
-  records: PretrainingRecords,
+  config: PretrainingConfig, model: ModelFolder, records: PretrainingRecords
 ) -> PretrainingRecords:
   """Turns on dynamic masking for unmasked records."""
   model.config.check_bidirectional(model.config_file)
@@ -92,10 +90,7 @@ class PretrainingObjective(Objective):
     return losses.pretraining_weights(features)
 
   def loss_sums(
-    self,
-    model: heads.PretrainingModel,
-    features: Features,
-    training: bool,
+    self, model: heads.PretrainingModel, features: Features, training: bool
   ) -> BatchSums:
     """Returns the losses and metrics of a batch.
 
