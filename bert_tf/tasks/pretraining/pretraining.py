@@ -47,8 +47,6 @@ _RESULTS = (
 
 # Adds labels to batches of records, as `mask` does.
 Labeller = Callable[..., PretrainingRecords]
-# Sets the initial values of a model, as `pretraining_start.set_values` does.
-InitialValues = Callable[..., None]
 
 
 def mask(
@@ -133,7 +131,7 @@ def build_estimator(
 def run(
   config: PretrainingConfig,
   label: Labeller = mask,
-  set_values: InitialValues = pretraining_start.set_values,
+  set_values: Callable[..., None] = pretraining_start.set_values,
   build_estimator: Callable[..., Estimator] = build_estimator,
 ) -> dict[str, float | int] | None:
   """Trains and evaluates as configured; writes `eval_results.txt`.
@@ -159,7 +157,6 @@ def run(
     bert_config_file=config.bert_config_file,
     vocab_file=config.vocab_file,
   )
-  best_metric = config.train.best_metric
   config = dataclasses.replace(
     config,
     bert_config_file=model.config_file,
@@ -167,9 +164,8 @@ def run(
     train=dataclasses.replace(config.train, init_checkpoint=model.weights),
   )
   check(config, model)
-  train = dataclasses.replace(
-    config.train, best_metric=best_metric or _RESULTS[0]
-  )
+  best_metric = config.train.best_metric or _RESULTS[0]
+  train = dataclasses.replace(config.train, best_metric=best_metric)
   config = dataclasses.replace(config, train=train)
   records = _open_records(config, model, label)
   if not config.do_train and not folder.is_begun:
