@@ -15,7 +15,6 @@ from absl import logging
 
 from bert_tf import task_registry
 from bert_tf.checkpoint import checkpoints
-from bert_tf.checkpoint.run_folder import RunFolder
 from bert_tf.checkpoint.run_info import RunInfo, Training
 from bert_tf.files import messages
 from bert_tf.tasks import base
@@ -108,7 +107,40 @@ def run_on_splits(
     setup.folder.exclusive(config.do_train) as folder,
     folder.open_records_dir() as records_dir,
   ):
-    _write_files(setup, task, train, folder, splits)
+    examples: dict[str, Any] = {
+      f"num_{name}": len(splits[name].rows)
+      for name in ("train", "dev")
+      if name in splits
+    }
+    if "dev" in splits or not config.num_run_examples:
+      rows = splits["dev"].rows if "dev" in splits else ()
+      shown = choose_examples(task, rows, config.num_run_examples)
+      examples["shown"] = shown or None
+      if shown and folder.is_writable:
+        logging.info(
+          f"run.json keeps {len(shown)} dev texts as examples for the server's "
+          "page; `num_run_examples=0` leaves them out."
+        )
+    # Counts, examples and scores of earlier commands stay if nothing is new.
+    earlier = folder.info or RunInfo(task=task.name)
+    info = RunInfo(
+      task=task.name,
+      settings=task.settings,
+      labels=task.labels,
+      training=Training(
+        class_weights=task.class_weights,
+        lora_rank=train.lora_rank or None,
+        lora_alpha=train.lora_alpha if train.lora_rank else None,
+      ),
+      examples=dataclasses.replace(earlier.examples, **examples),
+      scores=earlier.scores,
+    )
+    folder.prepare(info, setup.start)
+    results.add_command(
+      folder.path,
+      dataclasses.replace(config, train=train),
+      splits["train"].fingerprint() if "train" in splits else "",
+    )
     data = {
       name: encode(setup, task, split, records_dir)
       for name, split in splits.items()
@@ -198,48 +230,3 @@ def _choose_head(
     "values instead of a pre-trained BERT."
   )
   return train
-
-
-def _write_files(
-  setup: Setup[Config],
-  task: base.Task,
-  train: FineTuningTrainConfig,
-  folder: RunFolder,
-  splits: Mapping[str, Split],
-) -> None:
-  """Writes run.json, the files beside it, and the command."""
-  config = setup.config
-  examples: dict[str, Any] = {
-    f"num_{name}": len(splits[name].rows)
-    for name in ("train", "dev")
-    if name in splits
-  }
-  if "dev" in splits or not config.num_run_examples:
-    rows = splits["dev"].rows if "dev" in splits else ()
-    shown = choose_examples(task, rows, config.num_run_examples)
-    examples["shown"] = shown or None
-    if shown and folder.is_writable:
-      logging.info(
-        f"run.json keeps {len(shown)} dev texts as examples for the server's "
-        "page; `num_run_examples=0` leaves them out."
-      )
-  # Counts, examples and scores of earlier commands stay if nothing is new.
-  earlier = folder.info or RunInfo(task=task.name)
-  info = RunInfo(
-    task=task.name,
-    settings=task.settings,
-    labels=task.labels,
-    training=Training(
-      class_weights=task.class_weights,
-      lora_rank=train.lora_rank or None,
-      lora_alpha=train.lora_alpha if train.lora_rank else None,
-    ),
-    examples=dataclasses.replace(earlier.examples, **examples),
-    scores=earlier.scores,
-  )
-  folder.prepare(info, setup.start)
-  results.add_command(
-    folder.path,
-    dataclasses.replace(config, train=train),
-    splits["train"].fingerprint() if "train" in splits else "",
-  )

@@ -70,17 +70,15 @@ def read_splits(
     flags["dev"] = "do_eval"
   if config.do_predict:
     flags[task.predicted_split] = "do_predict"
-  files = {split: task.files[split] for split in flags}
-  for split, (path, flag) in files.items():
+  for split, step in flags.items():
+    path, flag = task.files[split]
     if not path:
       raise ValueError(
-        f"`{flags[split]}` needs a {split} file. Set `{flag}`, or turn off "
-        f"`{flags[split]}`."
+        f"`{step}` needs a {split} file. Set `{flag}`, or turn off `{step}`."
       )
-  for path, flag in files.values():
-    if not paths.exists(path or ""):
+    if not paths.exists(path):
       raise ValueError(f"There is no {path}. Set `{flag}`.")
-  names = [*files]
+  names = [*flags]
   if task.spec.label_defaults and task.labels is None:
     source = task.files["train"].path
     if not source or not paths.exists(source):
@@ -90,13 +88,13 @@ def read_splits(
         f"{run_info.RUN_FILE} nor {label_map}, and there is no {source}. Copy "
         f"{label_map} from the run that trained the model into `output_dir`."
       )
-    names = ["train", *(name for name in files if name != "train")]
+    names = ["train", *(name for name in flags if name != "train")]
   splits = {}
   for name in names:
     path = task.files[name].path or ""
     splits[name] = Split(name, task.read(name), path)
     task = task.infer(splits[name].rows, path)
-  return task, {name: splits[name] for name in files}
+  return task, {name: splits[name] for name in flags}
 
 
 def encode(

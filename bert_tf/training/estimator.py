@@ -216,10 +216,9 @@ class Estimator:
         if is_evaluated:
           # Before saving, so that a resumed run knows all earlier evaluations.
           start = time.monotonic()
-          weights = lora.tensors(self.model)
-          iterations = self.update.optimizer.iterations
-          weights[checkpoints.GLOBAL_STEP] = iterations.value
-          report.say(evaluations.run(weights))
+          iterations = self.update.optimizer.iterations.value
+          weights = {checkpoints.GLOBAL_STEP: iterations}
+          report.say(evaluations.run(lora.tensors(self.model) | weights))
           report.exclude(time.monotonic() - start)
         ends = bool(is_last or received or evaluations.is_out_of_patience)
         if ends or is_saved:
