@@ -96,12 +96,11 @@ class EncoderSettings(TaskSettings):
   ) -> "EncoderSettings":
     """Reads the files of sentence-transformers, unless `pooling` is known."""
     made = self
-    if self.pooling is None:
-      if saved := sentence_transformers.read_settings(folder):
-        length = min(saved.max_seq_length or positions, positions)
-        made = settings.fill(
-          made, {**vars(saved), "max_seq_length": length}, folder
-        )
+    saved = self.pooling is None and sentence_transformers.read_settings(folder)
+    if saved:
+      length = min(saved.max_seq_length or positions, positions)
+      values = {**vars(saved), "max_seq_length": length}
+      made = settings.fill(self, values, folder)
     return super(EncoderSettings, made).resolved(folder, positions)
 
 
