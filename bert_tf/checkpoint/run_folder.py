@@ -121,8 +121,7 @@ class RunFolder:
     if config_file != model.config_file and paths.exists(config_file):
       there = model_config.BertConfig.from_json_file(config_file)
       here = vars(model.config)
-      differing = {n: v for n, v in vars(there).items() if v != here[n]}
-      if differing:
+      if differing := {n: v for n, v in vars(there).items() if v != here[n]}:
         raise ValueError(
           f"{self.path} holds a run of another config, with {differing}. "
           "Choose another `output_dir`."

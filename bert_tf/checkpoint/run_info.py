@@ -165,9 +165,7 @@ def describe(
   `vocab` is the content of vocab.txt. Without it or labels, their file is left
   out.
   """
-  contents = {}
-  if vocab is not None:
-    contents[VOCAB_FILE] = vocab
+  contents = {} if vocab is None else {VOCAB_FILE: vocab}
   contents[CONFIG_FILE] = bert_config.to_json_string().encode()
   if info.labels:
     label_map = json_files.encode(info.labels.label_map(), indent=2)
@@ -254,11 +252,6 @@ def check_vocab(folder: str, vocab_file: str | None) -> None:
       f"vocab_file {vocab_file} contradicts {own}. Leave it out, or choose "
       "another model or `output_dir`."
     )
-
-
-def has_config(folder: str) -> bool:
-  """Returns whether a folder has a bert_config.json."""
-  return paths.exists(os.path.join(folder, CONFIG_FILE))
 
 
 def get_folder(path: str) -> str:

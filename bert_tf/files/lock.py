@@ -27,9 +27,8 @@ def hold(folder: str) -> contextlib.AbstractContextManager[None]:
   Raises:
     FolderInUseError: if another process, or this one, holds the lock.
   """
-  return _hold(
-    os.path.join(folder, FILE), f"another process trains in {folder}"
-  )
+  path = os.path.join(folder, FILE)
+  return _hold(path, f"another process trains in {folder}")
 
 
 @contextlib.contextmanager

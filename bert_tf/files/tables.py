@@ -14,11 +14,6 @@ Row = Mapping[str, Any] | Sequence[str]
 
 T = TypeVar("T")
 
-# Largest limit that the package csv accepts on every system.
-_MAX_CELL_CHARS = 2**31 - 1
-
-_PARQUET_BATCH_ROWS = 256
-
 
 @dataclasses.dataclass(frozen=True)
 class Table:
@@ -199,7 +194,7 @@ def csv_cells(
     ValueError: names the file and the line that is not UTF-8 or, if `strict`,
       not CSV.
   """
-  csv.field_size_limit(_MAX_CELL_CHARS)
+  csv.field_size_limit(2**31 - 1)  # The most that every system accepts.
   rows = csv.reader(
     (line + "\n" for line in text_lines.read_lines(path)),
     delimiter=delimiter,
@@ -255,7 +250,7 @@ def _read_parquet(table: Table) -> Iterator[dict[str, Any]]:
       if features.get(column, {}).get("_type") == "ClassLabel"
     }
     with errors.reading(table.path):
-      for batch in file.iter_batches(_PARQUET_BATCH_ROWS, columns=[*columns]):
+      for batch in file.iter_batches(256, columns=[*columns]):
         for row in batch.to_pylist():
           for column, labels in classes.items():
             if isinstance(row[column], int) and 0 <= row[column] < len(labels):

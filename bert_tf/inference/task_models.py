@@ -7,6 +7,7 @@ predict with the runs of the other.
 import dataclasses
 import functools
 import json
+import os
 import typing
 import uuid
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ import numpy as np
 
 from bert_tf import settings, task_registry
 from bert_tf.checkpoint import checkpoints, run_info
-from bert_tf.files import messages
+from bert_tf.files import messages, paths
 from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.predictor import Predictor
 from bert_tf.inference.rows import (
@@ -98,7 +99,7 @@ class TaskModel:
     texts = [*map_rows(self._row, rows)]
     if self._predictor is None:
       values = dict(self._given)
-      if run_info.has_config(self._folder()):
+      if paths.exists(os.path.join(self._folder(), run_info.CONFIG_FILE)):
         # The run may have added layers to its initial checkpoint.
         values.pop("bert_config_file", None)
       self._predictor = self._load(self._trained(), values)
@@ -173,8 +174,8 @@ class TaskModel:
 
   def get_params(self, deep: bool = True) -> dict[str, Any]:
     """Returns the constructor's arguments by name, for scikit-learn."""
-    paths = {"init_checkpoint": self._start, "output_dir": self._output_dir}
-    return {**paths, **self._given}
+    folders = {"init_checkpoint": self._start, "output_dir": self._output_dir}
+    return {**folders, **self._given}
 
   def set_params(self, **params: Any) -> "TaskModel":
     """Replaces arguments of the constructor, for scikit-learn."""

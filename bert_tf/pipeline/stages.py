@@ -32,7 +32,7 @@ from bert_tf.model import heads
 from bert_tf.pipeline.config import DEFAULT_SIZE, SIZES, PipelineConfig, Size
 from bert_tf.tasks.pretraining import pretraining
 from bert_tf.tasks.pretraining.pretraining_config import PretrainingConfig
-from bert_tf.text import corpus_build, sources, text_config, vocabulary
+from bert_tf.text import corpus_build, text_config, vocabulary
 from bert_tf.text.letter_case import Case
 from bert_tf.training import budget, curves
 from bert_tf.training.config import PretrainingTrainConfig, TrainConfig
@@ -160,7 +160,7 @@ def run(config: PipelineConfig) -> None:
     import matplotlib  # noqa: F401
   packages.import_tensorflow_text("the vocabulary of word pieces")
   model = choose_model(config)
-  inputs = sources.find_files(
+  inputs = corpus_build.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages
   )
   for source in inputs:
@@ -214,7 +214,7 @@ def run(config: PipelineConfig) -> None:
 
 
 def _settings(
-  config: PipelineConfig, model: Model, inputs: Sequence[sources.InputFile]
+  config: PipelineConfig, model: Model, inputs: Sequence[corpus_build.InputFile]
 ) -> dict[str, Any]:
   settings = json.loads(json.dumps(dataclasses.asdict(config)))
   settings["text"] = [
@@ -267,7 +267,7 @@ def _estimate_steps(config: PipelineConfig, model: Model) -> int:
 
 
 def _write_corpus(
-  config: PipelineConfig, inputs: Sequence[sources.InputFile]
+  config: PipelineConfig, inputs: Sequence[corpus_build.InputFile]
 ) -> Mapping[str, int]:
   """Writes the sentences to train on and the held-out ones; counts them."""
   output = text_config.Output(

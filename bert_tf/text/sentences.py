@@ -5,14 +5,6 @@ from collections.abc import Iterator
 
 from bert_tf.files import packages
 
-# Longer sentences are cut at a space before this length.
-_MAX_CHARS = 1000
-
-# Lao and Thai do not mark the end of a sentence; a space ends a clause. Clauses
-# are joined up to this length and treated as a sentence.
-_LANGUAGES_OF_CLAUSES = ("lo", "th")
-_CLAUSES_CHARS = 120
-
 
 def check_installed() -> None:
   """Raises ImportError if sentencex is missing."""
@@ -29,8 +21,9 @@ def split_sentences(language: str, paragraph: str) -> Iterator[str]:
   import sentencex
 
   language = normalize_language(language).partition("-")[0]
-  has_clauses = language in _LANGUAGES_OF_CLAUSES
-  max_chars = _CLAUSES_CHARS if has_clauses else _MAX_CHARS
+  # Longer sentences are cut at a space. Lao and Thai do not mark the end of a
+  # sentence; a space ends a clause, and some clauses count as a sentence.
+  max_chars = 120 if language in ("lo", "th") else 1000
   for piece in sentencex.segment(language, paragraph):
     sentence = " ".join(piece.split())
     if len(sentence) > max_chars:
