@@ -55,12 +55,9 @@ def files(targets: Sequence[str]) -> Iterator[list[str]]:
   for target in targets:
     _check_is_file(target)
   with contextlib.ExitStack() as stack:
-    unfinished = [
-      os.path.join(
-        stack.enter_context(hidden_folder(target)), os.path.basename(target)
-      )
-      for target in targets
-    ]
+    folders = [stack.enter_context(hidden_folder(t)) for t in targets]
+    names = map(os.path.basename, targets)
+    unfinished = list(map(os.path.join, folders, names))
     yield unfinished
     for path, target in zip(unfinished, targets):
       publish(path, target)
