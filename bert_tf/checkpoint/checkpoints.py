@@ -107,9 +107,8 @@ class CheckpointReader:
 
     def read(name: str) -> np.ndarray:
       value = reader.get_tensor(places[name].key)
-      if self.format == "original":
-        return value
-      return places[name].to_original(value)
+      is_original = self.format == "original"
+      return value if is_original else places[name].to_original(value)
 
     self._read = read
 

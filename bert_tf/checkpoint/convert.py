@@ -160,11 +160,6 @@ def convert(
   return model
 
 
-def find_format(path: str) -> str:
-  """Returns the format of a model's weights, as in CheckpointReader."""
-  return checkpoints.CheckpointReader(weights.find_weights(path)).format
-
-
 def slim(path: str, target: str, average_last: int = 1) -> list[str]:
   """Writes the means of a run's newest checkpoints, and the files beside them.
 

@@ -441,11 +441,8 @@ def save(
   if vocab_content is None and model.preprocessor:
     tokens = model.preprocessor.tokenizer.vocab
     vocab_content = "".join(f"{token}\n" for token in tokens).encode()
-  tensors = {
-    name: tensor
-    for name, tensor in lora.tensors(model).items()
-    if not name.endswith(lora.STATE_SUFFIXES)
-  }
+  all_tensors, state = lora.tensors(model), lora.STATE_SUFFIXES
+  tensors = {n: t for n, t in all_tensors.items() if not n.endswith(state)}
   if quantized := [n for n in tensors if n.endswith("/kernel_scale")]:
     raise ValueError(
       f"a quantized model is saved by `model.save` only: it has {quantized[0]}."
@@ -562,8 +559,7 @@ def _read_hugging_face(folder: str, shapes: _Shapes) -> run_info.RunInfo:
       if config.id2label is None and num_labels != 2:
         return run
       # As transformers infers it.
-      is_number = num_labels == 1
-      problem_type = ("classification", "regression")[is_number]
+      problem_type = "regression" if num_labels == 1 else "classification"
     if problem_type == run_info.REGRESSION:
       labels = ()
       given = (config.sentence_transformers or {}).get("activation_fn")

@@ -80,17 +80,14 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
     os.makedirs(unfinished)
     yield unfinished
     folders = list(os.walk(unfinished))
-    names = [
-      os.path.relpath(os.path.join(inner, name), unfinished)
-      for inner, _, files in folders
-      for name in files
-    ]
-    for name in names:
-      _flush(os.path.join(unfinished, name))
+    written = [os.path.join(top, n) for top, _, names in folders for n in names]
+    for path in written:
+      _flush(path)
     if paths.is_remote(target):
       if replaces:
         paths.remove(f"{target}/{last}")  # Makes the partial folder invalid.
         paths.remove(target)
+      names = [os.path.relpath(path, unfinished) for path in written]
       for name in sorted(names, key=lambda name: (name == last, name)):
         remote = f"{target}/{name}"
         paths.make_folder(os.path.dirname(remote))

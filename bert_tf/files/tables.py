@@ -46,12 +46,10 @@ def read(table: Table, convert: Callable[[int, Row], T | None]) -> list[T]:
   examples = []
   for line, row in read_rows(table):
     try:
-      example = convert(line, row)
+      examples.append(convert(line, row))
     except BadRowError as error:
       raise ValueError(f"{table.path}:{line}: {error}.") from None
-    if example is not None:
-      examples.append(example)
-  return examples
+  return [example for example in examples if example is not None]
 
 
 def parse_columns(

@@ -25,6 +25,7 @@ from bert_tf.files import (
   atomic,
   json_files,
   lock,
+  packages,
   paths,
   shard_files,
   tables,
@@ -41,9 +42,6 @@ _LINE_END_WITHOUT_SPACE = re.compile(
   "(?<=[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff\uff00-\uffef])\n"
   "(?=[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff\uff00-\uffef])"
 )
-
-# The beginning of a line that is a JSON object.
-_JSON = re.compile(rb'\{\s*"[^"\n]*"\s*:')
 
 # Size in characters of a group of documents, which a worker holds in memory.
 _GROUP_CHARS = 1 << 20
@@ -70,7 +68,7 @@ def find_files(
   file; write `./pydoc` for a file. With AUTO, the default of `config`, the
   content and name of a file tell its format, or else it is the `plain_format`.
   """
-  names, packages = (
+  names, documented = (
     [name.strip() for name in value.split(",") if name.strip()]
     for value in (patterns, pydoc_packages)
   )
@@ -83,7 +81,7 @@ def find_files(
       temporary = tempfile.TemporaryDirectory(prefix="bert_tf_pydoc_")
       atexit.register(temporary.cleanup)
       path = os.path.join(temporary.name, "pydoc.txt")
-      corpus.write_documents(path, pydoc_corpus.read_documents(packages))
+      corpus.write_documents(path, pydoc_corpus.read_documents(documented))
       files.append(InputFile(path, text_config.LINES))
       continue
     matches = shard_files.expand(name)
@@ -131,7 +129,8 @@ def _detect_format(
     raise ValueError(
       f"{path} is XML; extract its text first (see docs/corpora.md)."
     )
-  if name.endswith((".jsonl", ".ndjson", ".json")) or _JSON.match(start):
+  is_object = re.match(rb'\{\s*"[^"\n]*"\s*:', start)
+  if name.endswith((".jsonl", ".ndjson", ".json")) or is_object:
     return text_config.JSONL
   return plain_format
 
@@ -167,8 +166,7 @@ def read_documents(
 
 
 def _read_book(path: str) -> Iterator[str]:
-  held: list[str] = []
-  num_chars = 0
+  held, num_chars = list[str](), 0
   for paragraph in _read_paragraphs(path):
     if held and num_chars + len(paragraph) > _MAX_DOCUMENT_CHARS:
       yield "\n".join(held)
@@ -183,8 +181,7 @@ def _read_paragraphs(path: str) -> Iterator[str]:
 
   Cuts a paragraph longer than _MAX_DOCUMENT_CHARS.
   """
-  held: list[str] = []
-  num_chars = 0
+  held, num_chars = list[str](), 0
   for line in itertools.chain(text_lines.read_lines(path), [""]):
     line = line.strip()
     if held and (not line or num_chars > _MAX_DOCUMENT_CHARS):
@@ -294,7 +291,8 @@ def check_reading(inputs: Sequence[InputFile]) -> None:
   if text_config.PARQUET in formats:
     tables.check_parquet_installed()
   if formats != {text_config.LINES}:
-    sentences.check_installed()
+    with packages.needs_extra("splitting text into sentences", extra="corpus"):
+      import sentencex  # noqa: F401
 
 
 def _read_groups(
@@ -308,8 +306,7 @@ def _read_groups(
   """
   for source in inputs:
     is_split = source.input_format == text_config.LINES
-    group: list[str] = []
-    num_chars = 0
+    group, num_chars = list[str](), 0
     for document in read_documents(source, config, counts):
       group.append(document)
       num_chars += len(document)

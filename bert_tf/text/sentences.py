@@ -3,14 +3,6 @@
 import textwrap
 from collections.abc import Iterator
 
-from bert_tf.files import packages
-
-
-def check_installed() -> None:
-  """Raises ImportError if sentencex is missing."""
-  with packages.needs_extra("splitting text into sentences", extra="corpus"):
-    import sentencex  # noqa: F401
-
 
 def split_sentences(language: str, paragraph: str) -> Iterator[str]:
   """Yields the sentences, each without line breaks. Skips empty ones.
