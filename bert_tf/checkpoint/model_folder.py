@@ -93,9 +93,8 @@ class ModelFolder:
         reader = checkpoints.CheckpointReader(found)
       saved = _read_saved(found, folder, reader)
       # TF Hub's SavedModels have their vocabulary among the assets.
-      own_vocab_file = tokenizer_files.find_vocab(
-        folder
-      ) or tokenizer_files.find_vocab(os.path.join(folder, "assets"))
+      find, assets = tokenizer_files.find_vocab, os.path.join(folder, "assets")
+      own_vocab_file = find(folder) or find(assets)
       # Beside the prefix of a checkpoint, the vocabulary is only a default.
       has_run = paths.exists(os.path.join(folder, run_info.RUN_FILE))
       if found != path or has_run or is_saved_model(found):
@@ -361,11 +360,9 @@ class ModelFolder:
     Raises:
       ValueError: as `load`, and if the class has labels that are not known.
     """
-    spec = (
-      task_registry.TASKS[model_class.task]
-      if model_class
-      else task_registry.ENCODER
-    )
+    spec = task_registry.ENCODER
+    if model_class:
+      spec = task_registry.TASKS[model_class.task]
     labels = self.labels if spec.label_defaults else None
     num_outputs = labels.num_outputs if labels else 0
     config = self.config.without_random_values()
@@ -447,7 +444,8 @@ def save(
     raise ValueError(
       f"a quantized model is saved by `model.save` only: it has {quantized[0]}."
     )
-  run_info.write_run(folder, info, model.config, vocab_content)
+  described = run_info.describe(info, model.config, vocab_content)
+  run_info.write_files(folder, described)
   checkpoints.write(os.path.join(folder, weights.RELEASED), tensors)
 
 

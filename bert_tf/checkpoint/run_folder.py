@@ -133,7 +133,8 @@ class RunFolder:
         saved, examples=info.examples, scores=info.scores
       )
     if self.is_writable:
-      run_info.write_run(self.path, info, model.config, model.vocab_content)
+      files = run_info.describe(info, model.config, model.vocab_content)
+      run_info.write_files(self.path, files)
 
 
 def write_scores(folder: str, results: Mapping[str, float | int]) -> None:

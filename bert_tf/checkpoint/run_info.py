@@ -195,16 +195,6 @@ def write_files(folder: str, contents: Mapping[str, bytes]) -> None:
       atomic.write_bytes(path, content)
 
 
-def write_run(
-  folder: str,
-  info: RunInfo,
-  bert_config: "model_config.BertConfig",
-  vocab: bytes | None,
-) -> None:
-  """Writes the files of `describe`."""
-  write_files(folder, describe(info, bert_config, vocab))
-
-
 def write_json(folder: str, info: RunInfo) -> None:
   """Writes run.json."""
   atomic.write_bytes(os.path.join(folder, RUN_FILE), to_json(info))

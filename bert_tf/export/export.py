@@ -88,7 +88,8 @@ def run(config: ExportConfig, replaces: bool = False) -> str:
       )
       for name, difference in differences.items():
         logging.info("%s: differs by at most %.1e.", name, difference)
-    run_info.write_run(folder, info, files.config, files.vocab_content)
+    contents = run_info.describe(info, files.config, files.vocab_content)
+    run_info.write_files(folder, contents)
   logging.info("Wrote %s.", config.export_dir)
   return info.task
 

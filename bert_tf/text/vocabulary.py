@@ -68,10 +68,9 @@ def reserved_tokens(
 ) -> list[str]:
   """Returns the special tokens and [unusedN] in the released order."""
   unused = [f"[unused{index}]" for index in range(num_unused)]
-  before = unused[:NUM_UNUSED_BEFORE_SPECIALS]
-  after = unused[NUM_UNUSED_BEFORE_SPECIALS:]
   pad, *others = tokenization.SPECIAL_TOKENS
-  return [pad, *before, *others, *after]
+  num_before = NUM_UNUSED_BEFORE_SPECIALS
+  return [pad, *unused[:num_before], *others, *unused[num_before:]]
 
 
 def learn_tokens(
