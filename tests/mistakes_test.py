@@ -19,7 +19,7 @@ from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.cli import serve
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.files import lock, shard_files
+from bert_tf.files import atomic, shard_files
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
 from bert_tf.server import config as server_config
@@ -92,7 +92,7 @@ def with_labels(world, *labels):
 
 def while_written(path, write):
   """Writes while another command holds the lock of the file."""
-  with lock.hold_file(path):
+  with atomic.lock_file(path):
     write()
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from bert_tf import distribution
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.files import atomic, lock, paths
+from bert_tf.files import atomic, paths
 from bert_tf.model import model_config
 
 
@@ -82,7 +82,7 @@ class RunFolder:
       distribution.barrier()  # Else the chief removes what this one writes.
       yield RunFolder(self.path, self.task, do_train)
       return
-    with lock.hold(self.path):
+    with atomic.lock_folder(self.path):
       for folder in (self.path, os.path.join(self.path, "best")):
         # A link named best may lead to files that are not of this run.
         if folder == self.path or not os.path.islink(folder):

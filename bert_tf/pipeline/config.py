@@ -13,7 +13,7 @@ from bert_tf.tasks.pretraining.pretraining_config import (
   NEIGHBOURS,
   RANDOM,
 )
-from bert_tf.text import sentences, text_config, vocabulary
+from bert_tf.text import text_config, vocabulary
 from bert_tf.training.config import ComputeConfig
 
 
@@ -102,7 +102,7 @@ _MARKS_ARE_LETTERS = frozenset(
 
 
 def _is_listed(language: str, languages: frozenset[str]) -> bool:
-  code = sentences.normalize_language(language)
+  code = text_config.normalize_language(language)
   base, *subtags = code.split("-")
   # Text in Latin script has capitals and few characters in any language.
   return "latn" not in subtags and not languages.isdisjoint((code, base))

@@ -15,6 +15,7 @@ import itertools
 import os
 import re
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +25,6 @@ from absl import logging
 from bert_tf.files import (
   atomic,
   json_files,
-  lock,
   packages,
   paths,
   shard_files,
@@ -32,7 +32,7 @@ from bert_tf.files import (
   text_lines,
   worker_pool,
 )
-from bert_tf.text import corpus, pydoc_corpus, sentences, text_config
+from bert_tf.text import corpus, pydoc_corpus, text_config
 
 # Longer documents of running text are cut, to bound the memory.
 _MAX_DOCUMENT_CHARS = 1 << 20
@@ -226,7 +226,7 @@ def build_corpus(
   check_reading(inputs)
   counts = collections.Counter[str]()
   fraction = output.eval_fraction if output.eval_output_file else 0.0
-  with lock.hold_file(output.output_file):
+  with atomic.lock_file(output.output_file):
     for name in names:
       atomic.remove_unfinished(glob.escape(name))  # Of a killed process.
     with atomic.files(names) as unfinished:
@@ -319,7 +319,7 @@ def _read_groups(
 def _split(language: str, group: tuple[list[str], bool]) -> list[list[str]]:
   """Returns the sentences of each document."""
   texts, is_split = group
-  split = functools.partial(sentences.split_sentences, language)
+  split = functools.partial(split_sentences, language)
   documents = []
   for text in texts:
     lines = list(filter(None, map(str.strip, text.split("\n"))))
@@ -327,3 +327,25 @@ def _split(language: str, group: tuple[list[str], bool]) -> list[list[str]]:
       lines if is_split else [*itertools.chain.from_iterable(map(split, lines))]
     )
   return documents
+
+
+def split_sentences(language: str, paragraph: str) -> Iterator[str]:
+  """Yields the sentences, each without line breaks. Skips empty ones.
+
+  The language is a code such as en, de-AT or zh_Hans. Those without rules of
+  their own get the rules of English, with the marks of all scripts.
+  """
+  import sentencex
+
+  language = text_config.normalize_language(language).partition("-")[0]
+  # Longer sentences are cut at a space. Lao and Thai do not mark the end of a
+  # sentence; a space ends a clause, and some clauses count as a sentence.
+  max_chars = 120 if language in ("lo", "th") else 1000
+  for piece in sentencex.segment(language, paragraph):
+    sentence = " ".join(piece.split())
+    if len(sentence) > max_chars:
+      yield from textwrap.wrap(
+        sentence, max_chars, break_long_words=False, break_on_hyphens=False
+      )
+    elif sentence:
+      yield sentence

@@ -21,7 +21,6 @@ from bert_tf.data.pretraining.pretraining_data import ShardCounts
 from bert_tf.files import (
   atomic,
   json_files,
-  lock,
   paths,
   shard_files,
   text_lines,
@@ -105,7 +104,7 @@ def create(
   first = output_file.split(",")[0].strip()  # The name without shards.
   note = records.settings_file(first)
   build = build or functools.partial(_build_here, num_workers=num_workers)
-  with lock.hold_file(first):
+  with atomic.lock_file(first):
     pending = tasks
     finished = [t for t in tasks if all(map(paths.exists, t.output_files))]
     if resume and paths.exists(note):
