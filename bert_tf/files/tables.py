@@ -116,8 +116,20 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row]]:
     return
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
-      if content.strip():
-        yield line, _parse_json_row(content, table, line)
+      if not content.strip():
+        continue
+      values, fault = None, "not a JSON object"
+      try:
+        values = json.loads(content)
+        if "\\ud" in content.lower():  # Half a character, a surrogate, fails.
+          json.dumps(values, ensure_ascii=False).encode()
+      except (ValueError, RecursionError) as error:
+        values, fault = None, f"not JSON ({error})"
+      where = f"{table.path}:{line}:"
+      if not isinstance(values, dict):
+        raise ValueError(f"{where} {fault}: {messages.shorten(content)}.")
+      _check_columns(table, list(values), where)
+      yield line, values
     return
   has_header = isinstance(table.columns[0], str)
   header: list[str] = []
@@ -203,21 +215,6 @@ def csv_cells(
     yield from ((rows.line_num, row) for row in rows)
   except csv.Error as error:
     raise ValueError(f"{path}:{rows.line_num}: not CSV ({error}).") from None
-
-
-def _parse_json_row(content: str, table: Table, line: int) -> Row:
-  fault = "not a JSON object"
-  try:
-    row = json.loads(content)
-    if "\\ud" in content.lower():  # Half a character, a surrogate, fails here.
-      json.dumps(row, ensure_ascii=False).encode()
-  except (ValueError, RecursionError) as error:
-    row, fault = None, f"not JSON ({error})"
-  if not isinstance(row, dict):
-    content = messages.shorten(content)
-    raise ValueError(f"{table.path}:{line}: {fault}: {content}.")
-  _check_columns(table, list(row), f"{table.path}:{line}:")
-  return row
 
 
 def check_parquet_installed() -> None:
