@@ -121,10 +121,11 @@ class RunFolder:
     if config_file != model.config_file and paths.exists(config_file):
       there = model_config.BertConfig.from_json_file(config_file)
       here = vars(model.config)
-      if differing := {n: v for n, v in vars(there).items() if v != here[n]}:
+      pairs = {n: (v, here[n]) for n, v in vars(there).items() if v != here[n]}
+      if faults := [f"{n} {old}, not {new}" for n, (old, new) in pairs.items()]:
         raise ValueError(
-          f"{self.path} holds a run of another config, with {differing}. "
-          "Choose another `output_dir`."
+          f"{self.path} holds a run of another config, with "
+          f"{'; '.join(faults)}. Choose another `output_dir`."
         )
     if self.is_begun:
       run_info.check_vocab(self.path, model.vocab_file)
