@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import task_registry
+from bert_tf import modeling, task_registry
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import runtimes, saved_models
@@ -119,11 +119,19 @@ def build(config: ModelConfig, with_text: bool = True) -> Built:
     tokenizer = BertTokenizer(
       of_texts.vocab, case.do_lower_case, case.strip_accents
     )
+  model_class = task_registry.load(task.model)
   model = saved_models.NamedModel(
-    files.load_model(task_registry.load(task.model)),
-    files.config.max_position_embeddings,
+    files.load_model(model_class), files.config.max_position_embeddings
   )
-  functions = saved_models.make_ids_signatures(model, files.info)
+  # It takes ID_NAMES, int32 [B, F], for multiple choice [B, C, F], and for a
+  # pre-trained model `masked_lm_positions`, int32 [B, P].
+  model_class = model_class or modeling.BertModel
+  ids = saved_models.named_function(
+    lambda inputs: ids_functions.name_outputs(model(inputs), files.info),
+    (*ids_functions.ID_NAMES, *model_class.more_inputs),
+    rank=len(model_class.input_shape_names),
+  )
+  functions = {ids_functions.IDS: ids, ids_functions.DEFAULT: ids}
   module = tf.Module(name="served")
   if task is task_registry.ENCODER:
     lower_case = settings.do_lower_case is not False

@@ -37,11 +37,7 @@ def check_installed(runtime: str) -> None:
 
 
 def convert(
-  saved_model: str,
-  folder: str,
-  config: BertConfig,
-  runtime: str,
-  is_int8: bool,
+  saved_model: str, folder: str, config: BertConfig, runtime: str, is_int8: bool
 ) -> dict[str, float]:
   """Writes the file of a runtime into a folder and checks its outputs.
 
@@ -101,10 +97,7 @@ def convert(
 
 
 def sample(
-  function: IdsFunction,
-  config: BertConfig,
-  batch_size: int,
-  length: int,
+  function: IdsFunction, config: BertConfig, batch_size: int, length: int
 ) -> dict[str, np.ndarray]:
   """Returns inputs [batch_size, at most length], equal in each call."""
   rng = np.random.default_rng(0)

@@ -6,8 +6,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf import modeling, task_registry
-from bert_tf.checkpoint import run_info
 from bert_tf.inference import ids_functions
 from bert_tf.model import model_inputs
 from bert_tf.model.kernels import backend
@@ -98,25 +96,6 @@ def named_function(
     [tf.TensorSpec([None] * rank, dtype, name) for name in names],
     autograph=False,  # No Python control flow depends on a tensor.
   )
-
-
-def make_ids_signatures(
-  model: NamedModel, info: run_info.RunInfo
-) -> Signatures:
-  """Returns the function `ids` of a model, which is the default.
-
-  It takes ID_NAMES, int32 [B, F], for multiple choice [B, C, F], and for a
-  pre-trained model `masked_lm_positions`, int32 [B, P]. It returns the outputs
-  of `ids_functions.name_outputs`.
-  """
-  model_class = task_registry.load(task_registry.find(info.task).model)
-  model_class = model_class or modeling.BertModel
-  ids = named_function(
-    lambda inputs: ids_functions.name_outputs(model(inputs), info),
-    (*ids_functions.ID_NAMES, *model_class.more_inputs),
-    rank=len(model_class.input_shape_names),
-  )
-  return {ids_functions.IDS: ids, ids_functions.DEFAULT: ids}
 
 
 def _range_checks(

@@ -88,7 +88,7 @@ class IdsFunction:
       raise ValueError(errors.reason(error)) from error
     return {name: np.asarray(outputs[name]) for name in names or outputs}
 
-  def prepare(self) -> None:
+  def prepare(self) -> Any:
     """Does what the first calls would do, such as tracing."""
 
 
@@ -126,17 +126,11 @@ class KerasFunction(IdsFunction):
   @functools.cached_property
   def outputs(self) -> Specs:  # type: ignore[override]
     """Dtypes and shapes of the outputs; the first access traces."""
-    outputs = self._trace().structured_outputs
-    return {
-      name: tf.TensorSpec(output.shape, output.dtype, name)
-      for name, output in outputs.items()
-    }
+    outputs = self.prepare().structured_outputs
+    return {n: tf.TensorSpec(x.shape, x.dtype, n) for n, x in outputs.items()}
 
-  def prepare(self) -> None:
-    """Traces the function, so that no call waits for it."""
-    self._trace()
-
-  def _trace(self) -> Any:
+  def prepare(self) -> Any:
+    """Traces the function, so that no call waits for it, and returns it."""
     with self._lock:
       self._num_eager_calls = 0
     with layer_norm.fused():

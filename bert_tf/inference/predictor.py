@@ -15,12 +15,7 @@ from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.inference import ids_functions
 from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.feature_extraction import FeatureExtractor
-from bert_tf.inference.rows import (
-  answer_rows,
-  map_rows,
-  texts_by_name,
-  to_rows,
-)
+from bert_tf.inference.rows import answer_rows, map_rows, texts_by_name, to_rows
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row
 from bert_tf.text.unknown_pieces import PieceCounts
@@ -211,9 +206,7 @@ class Predictor:
     return Attention(tuple(tokens), probabilities)
 
 
-def load(
-  folder: str | os.PathLike[str],
-) -> Predictor | FeatureExtractor:
+def load(folder: str | os.PathLike[str]) -> Predictor | FeatureExtractor:
   """Loads the model in a folder for predictions.
 
   The folder may hold a released model, a run or its best/, a converted or an

@@ -18,12 +18,7 @@ from bert_tf import tokenization
 from bert_tf.data.pretraining import masking
 from bert_tf.inference import ids_functions
 from bert_tf.inference.config import ScoringConfig
-from bert_tf.inference.rows import (
-  answer_rows,
-  map_rows,
-  texts_by_name,
-  to_rows,
-)
+from bert_tf.inference.rows import answer_rows, map_rows, texts_by_name, to_rows
 from bert_tf.model import heads
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base

@@ -61,8 +61,7 @@ class ServerConfig:
     1 << 22, "The maximum number of values in an answer; more get status 413."
   )
   max_request_bytes: int = _limit(
-    1 << 20,
-    "The maximum number of bytes in a request; more get status 413.",
+    1 << 20, "The maximum number of bytes in a request; more get status 413."
   )
   max_text_length: int = _limit(
     20000, "The maximum number of bytes in a text; more get status 400."

@@ -186,11 +186,6 @@ class ServedModel:
       "attention": np.round(shown.astype(np.float64), 4).tolist(),
     }
 
-  def vector_width(self) -> int | None:
-    """Returns the size of the vectors of texts; None if there are none."""
-    is_encoder = self.predictor.info.task == "encoder"
-    return self.predictor.bert_config.hidden_size if is_encoder else None
-
   def about(self) -> dict[str, Any]:
     """Returns the content of run.json and the sizes."""
     info, sizes = self.predictor.info, self.predictor.bert_config
