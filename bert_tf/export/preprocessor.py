@@ -55,7 +55,7 @@ class TextPreprocessor:
       shape = len(firsts), len(seconds[0])
       firsts = [first for first in firsts for _ in range(shape[1])]
       seconds = [choice for choices in seconds for choice in choices]
-    special_ids = self.tokenizer.convert_tokens_to_ids(
+    cls_id, sep_id = self.tokenizer.convert_tokens_to_ids(
       [tokenization.CLS, tokenization.SEP]
     )
     rows, num_cut = [], 0
@@ -63,7 +63,7 @@ class TextPreprocessor:
       ids = self.tokenizer.tokenize_to_ids(first)
       more = self.tokenizer.tokenize_to_ids(second) if second else None
       num_cut += packing.is_cut(ids, more, self.max_seq_length)
-      row = packing.assemble(ids, more, *special_ids, self.max_seq_length)
+      row = packing.assemble(ids, more, cls_id, sep_id, self.max_seq_length)
       rows.append(base.model_input(*row))
     if num_cut:
       logging.info(

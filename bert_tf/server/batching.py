@@ -323,12 +323,12 @@ class Batcher:
     for each, output in pairs:
       request, row = each.request, each.request.rows[each.row]
       with self._lock:
-        outputs = request.outputs.setdefault(each.row, {})
-        outputs[each.number] = output
-        if len(outputs) < len(row.sequences):
+        by_number = request.outputs.setdefault(each.row, {})
+        by_number[each.number] = output
+        if len(by_number) < len(row.sequences):
           continue
         del request.outputs[each.row]  # Frees the memory.
-      ordered = [outputs[number] for number in range(len(outputs))]
+      ordered = [by_number[number] for number in range(len(by_number))]
       try:
         answer = signature.postprocess(row, ordered)
         num_values = count_values(answer)
