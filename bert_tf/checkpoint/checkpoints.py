@@ -299,13 +299,17 @@ def load_variables(
 
 
 def init_from_checkpoint(
-  model: keras.Model, init_checkpoint: str, encoder_only: bool = False
+  model: keras.Model,
+  init_checkpoint: str | CheckpointReader,
+  encoder_only: bool = False,
 ) -> list[str]:
   """Loads the encoder from a checkpoint and, unless encoder_only, its heads.
 
   Returns and raises as `load_variables`.
   """
-  reader = CheckpointReader(init_checkpoint)
+  reader = init_checkpoint
+  if isinstance(reader, str):
+    reader = CheckpointReader(reader)
   prefix = "bert/" if encoder_only else ""
   missing = load_variables(reader, model, required="bert/", prefix=prefix)
   num, num_all = len(model.weights) - len(missing), len(model.weights)

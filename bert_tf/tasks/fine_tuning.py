@@ -93,7 +93,12 @@ def run_on_splits(
       name: encode(setup, task, split, records_dir)
       for name, split in splits.items()
     }
-    runner = Estimator(lambda: task.build_model(setup.bert_config), task, train)
+    runner = Estimator(
+      lambda: task.build_model(setup.bert_config),
+      task,
+      train,
+      setup.start.reader,
+    )
     current = Run(task, config, folder, runner, data)
     found = current.execute()
     if config.do_train and found is not None:

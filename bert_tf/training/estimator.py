@@ -52,7 +52,8 @@ class DivergedError(ValueError):
 class Estimator:
   """Trains, evaluates and saves one model in one folder.
 
-  `model_fn` makes the model and builds all its variables.
+  `model_fn` makes the model and builds all its variables. `start` reads
+  config.init_checkpoint, if that is open already.
   """
 
   def __init__(
@@ -60,10 +61,12 @@ class Estimator:
     model_fn: Callable[[], keras.Model],
     objective: Objective,
     config: TrainConfig,
+    start: checkpoints.CheckpointReader | None = None,
   ) -> None:
     self.model = _build_model(model_fn, config)
     self.objective = objective
     self.config = config
+    self._start = start
     # The schedule of a run whose number of steps is planned.
     self._planned: budget.PlannedWarmupLinearDecay | None = None
     if config.train_seconds:
@@ -137,7 +140,9 @@ class Estimator:
     # All processes look before any of them saves: `check_same` waits for all.
     is_new = not checkpoints.list_checkpoints(config.output_dir)
     self.build_step(input_fn(0).element_spec)
-    step = restore.restore_for_training(self.model, self.update, config)
+    step = restore.restore_for_training(
+      self.model, self.update, config, self._start
+    )
     self._step = step
     distribution.check_same({"the step found in output_dir": step})
     evaluations = evaluation.PeriodicEvaluation(evaluate_fn, config, step)
@@ -238,7 +243,9 @@ class Estimator:
 
   def load_for_inference(self) -> int:
     """Loads weights as `restore.load_for_inference` and returns their step."""
-    self._step = restore.load_for_inference(self.model, self.config)
+    self._step = restore.load_for_inference(
+      self.model, self.config, self._start
+    )
     return self._step
 
   def evaluate(

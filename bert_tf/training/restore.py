@@ -15,9 +15,11 @@ def restore_for_training(
   model: keras.Model,
   update: Update,
   config: TrainConfig,
+  start: checkpoints.CheckpointReader | None = None,
 ) -> int:
   """Resumes from the newest whole checkpoint, else loads init_checkpoint.
 
+  `start` reads init_checkpoint, if that is open already.
   Returns the step of the checkpoint in output_dir; 0 without one.
   """
   faults = []
@@ -34,7 +36,7 @@ def restore_for_training(
     raise ValueError(
       f"no checkpoint in {config.output_dir} can be read. {' '.join(faults)}"
     )
-  _initialize(model, config)
+  _initialize(model, config, start)
   return 0
 
 
@@ -77,7 +79,11 @@ def resume(path: str, model: keras.Model, update: Update) -> int:
   return int(reader.get(checkpoints.GLOBAL_STEP))
 
 
-def load_for_inference(model: keras.Model, config: TrainConfig) -> int:
+def load_for_inference(
+  model: keras.Model,
+  config: TrainConfig,
+  start: checkpoints.CheckpointReader | None = None,
+) -> int:
   """Loads the newest checkpoint of output_dir, else init_checkpoint.
 
   A warning names variables that init_checkpoint lacks, such as a head. A
@@ -86,7 +92,7 @@ def load_for_inference(model: keras.Model, config: TrainConfig) -> int:
   """
   path = checkpoints.find_latest(config.output_dir)
   if path is None:
-    if untrained := _initialize(model, config):
+    if untrained := _initialize(model, config, start):
       logging.warning(
         "Results are random, since %s are untrained; set `do_train`.",
         ", ".join(untrained),
@@ -104,13 +110,17 @@ def load_for_inference(model: keras.Model, config: TrainConfig) -> int:
   return step
 
 
-def _initialize(model: keras.Model, config: TrainConfig) -> list[str]:
+def _initialize(
+  model: keras.Model,
+  config: TrainConfig,
+  start: checkpoints.CheckpointReader | None,
+) -> list[str]:
   """Loads init_checkpoint; returns what keeps its random values."""
   if config.init_checkpoint:
     adapter, encoder_only = config.lora_adapter, config.encoder_only
     # An adapter includes the head that was trained with it.
     missing = checkpoints.init_from_checkpoint(
-      model, config.init_checkpoint, encoder_only or bool(adapter)
+      model, start or config.init_checkpoint, encoder_only or bool(adapter)
     )
     loaded = (
       adapters.add_adapter(model, adapter, encoder_only) if adapter else ()

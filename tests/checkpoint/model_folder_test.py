@@ -337,13 +337,15 @@ def test_a_training_reads_each_file_of_its_model_once(
   counts = collections.Counter()
   read, init = paths.read_bytes, checkpoints.CheckpointReader.__init__
 
-  def count_and_read(path):
-    counts[path.rpartition("/")[2]] += path.startswith(str(folders["run"]))
-    return read(path)
+  def count_and_read(path, size=-1):
+    if path.startswith(str(folders["run"])):
+      counts[path.rpartition("/")[2]] += 1
+    return read(path, size)
 
   def count_and_init(self, path):
     init(self, path)
-    counts["index"] += path.startswith(str(folders["run"]))
+    if path.startswith(str(folders["run"])):
+      counts["index"] += 1
 
   monkeypatch.setattr(paths, "read_bytes", count_and_read)
   monkeypatch.setattr(checkpoints.CheckpointReader, "__init__", count_and_init)
@@ -361,8 +363,5 @@ def test_a_training_reads_each_file_of_its_model_once(
       ),
     )
   )
-  # The training itself opens the checkpoint once more.
-  assert counts == {
-    **{"bert_config.json": 1, "run.json": 1, "vocab.txt": 1},
-    "index": 2,
-  }
+  files = ("bert_config.json", "run.json", "vocab.txt", "index")
+  assert counts == dict.fromkeys(files, 1)
