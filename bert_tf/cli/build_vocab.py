@@ -44,10 +44,6 @@ class VocabularyConfig(text_config.PydocConfig):
   )
 
 
-# One line in this many is held out to measure the coverage.
-_HOLDOUT_EVERY = 50
-
-
 @command.of(VocabularyConfig)
 def run(config: VocabularyConfig) -> None:
   """Learns and writes the vocabulary, and prints its coverage."""
@@ -60,7 +56,8 @@ def run(config: VocabularyConfig) -> None:
   packages.import_tensorflow_text("learning a vocabulary")
   with atomic.file(config.output_file) as unfinished:
     lines = text_lines.read_lines(*files)
-    counts, held_out = vocabulary.count_words(lines, tokenizer, _HOLDOUT_EVERY)
+    # Every 50th line is held out to measure the coverage.
+    counts, held_out = vocabulary.count_words(lines, tokenizer, 50)
     tokens = vocabulary.learn_tokens(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )

@@ -110,8 +110,8 @@ class Setup(Generic[Config]):
     """Returns whether a run of these labels keeps the head; logs the decision.
 
     Raises:
-      ValueError: if the head cannot be kept and do_train is not set, so that no
-        new one is trained.
+      ValueError: if the head has the same labels in another order, or if it
+        cannot be kept and do_train is not set, so that no new one is trained.
     """
     train = self.config.train
     # The pooler's variables, for instance, are not in an adapter.
@@ -140,6 +140,7 @@ class Setup(Generic[Config]):
     """Returns what the head was trained for, if not for a task and its labels.
 
     Ignores the case of labels, since MNLI models on Hugging Face use both.
+    Raises ValueError for the same labels in another order.
     """
     run = self.head_run
     if run and run.task not in (task, "encoder"):
@@ -159,13 +160,20 @@ class Setup(Generic[Config]):
         f"taken to be {messages.join_names(labels.labels)}."
       )
       return None
-    if [*map(str.casefold, labels.labels)] == [
-      *map(str.casefold, head_labels.labels)
-    ]:
+    ours = [*map(str.casefold, labels.labels)]
+    theirs = [*map(str.casefold, head_labels.labels)]
+    if ours == theirs:
       return None
     # Some GLUE tasks have ids as labels, for which Hugging Face's files have
     # names.
     are_ids = list(labels.labels) == [*map(str, range(len(labels.labels)))]
     if are_ids and hugging_face_config.is_weights(self.head_path or ""):
       return None
-    return f"it has the labels {messages.join_names(head_labels.labels)}"
+    names = messages.join_names(head_labels.labels)
+    if sorted(ours) == sorted(theirs):
+      raise ValueError(
+        f"{self.head_path} was trained for the same labels in another order: "
+        f"there {names}, here {messages.join_names(labels.labels)}. Set "
+        "`encoder_only` to start a new head."
+      )
+    return f"it has the labels {names}"

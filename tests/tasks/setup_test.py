@@ -91,7 +91,7 @@ def test_a_head_of_another_task_is_not_evaluated(models):
     takes_head(models / "texts", RUNS["words"], do_train=False)
 
 
-@pytest.mark.parametrize("labels", ["xyz", "ab", "bac"])
+@pytest.mark.parametrize("labels", ["xyz", "ab"])
 def test_a_head_with_other_labels_is_only_trained_anew(models, labels):
   needed = {**RUNS["texts"], "labels": tuple(labels)}
   with runs.logged() as log:
@@ -99,6 +99,14 @@ def test_a_head_with_other_labels_is_only_trained_anew(models, labels):
   assert "the head is new" in log() and "labels" in log()
   with pytest.raises(ValueError, match="labels.*`do_train`"):
     takes_head(models / "texts", needed, do_train=False)
+
+
+def test_labels_in_another_order_are_refused(models):
+  needed = {**RUNS["texts"], "labels": tuple("bac")}
+  words = "another order: there a, b, c, here b, a, c. .*`encoder_only`"
+  with pytest.raises(ValueError, match=words):
+    takes_head(models / "texts", needed)
+  assert not takes_head(models / "texts", needed, encoder_only=True)
 
 
 def test_labels_are_compared_without_case(models):
