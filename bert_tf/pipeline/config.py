@@ -10,7 +10,7 @@ from typing import Any
 
 from bert_tf import settings
 from bert_tf.tasks.pretraining.pretraining_config import NEIGHBOURS, RANDOM
-from bert_tf.text import sentences, text_config, vocabulary
+from bert_tf.text import text_config, vocabulary
 from bert_tf.training.config import ComputeConfig
 
 
@@ -182,7 +182,7 @@ class PipelineConfig(text_config.PydocConfig):
 
   def is_in(self, languages: list[str]) -> bool:
     """Returns whether the text is in one of the languages and their script."""
-    code = sentences.normalize_language(self.reading.language)
+    code = text_config.normalize_language(self.reading.language)
     base, *subtags = code.split("-")
     # Text in Latin script has capitals and few characters in any language.
     return "latn" not in subtags and not {code, base}.isdisjoint(languages)

@@ -38,7 +38,7 @@ from bert_tf.pipeline.config import (
 )
 from bert_tf.tasks.pretraining import pretraining
 from bert_tf.tasks.pretraining.pretraining_config import PretrainingConfig
-from bert_tf.text import corpus_build, sources, text_config, vocabulary
+from bert_tf.text import corpus_build, text_config, vocabulary
 from bert_tf.text.letter_case import Case
 from bert_tf.training import budget, curves
 from bert_tf.training.config import PretrainingTrainConfig, TrainConfig
@@ -122,7 +122,7 @@ def run(config: PipelineConfig) -> None:
     import matplotlib  # noqa: F401
   packages.import_tensorflow_text("the vocabulary of word pieces")
   model = choose_model(config)
-  inputs = sources.find_files(
+  inputs = corpus_build.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages
   )
   for source in inputs:
