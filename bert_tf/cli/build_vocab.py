@@ -9,7 +9,7 @@ import dataclasses
 from bert_tf import settings, tokenization
 from bert_tf.cli import command
 from bert_tf.files import atomic, packages, shard_files, text_lines
-from bert_tf.text import sources, text_config, vocabulary
+from bert_tf.text import corpus_build, text_config, vocabulary
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,23 +44,20 @@ class VocabularyConfig(text_config.PydocConfig):
   )
 
 
-# One line in this many is held out to measure the coverage.
-_HOLDOUT_EVERY = 50
-
-
 @command.of(VocabularyConfig)
 def run(config: VocabularyConfig) -> None:
   """Learns and writes the vocabulary, and prints its coverage."""
   tokenizer = tokenization.BasicTokenizer(
     config.do_lower_case, config.strip_accents
   )
-  files = sources.find_lines(config.input_file, config.pydoc_packages)
+  files = corpus_build.find_lines(config.input_file, config.pydoc_packages)
   shard_files.check_output([config.output_file], files)
   # Fails before the text is read.
   packages.import_tensorflow_text("learning a vocabulary")
   with atomic.file(config.output_file) as unfinished:
     lines = text_lines.read_lines(*files)
-    counts, held_out = vocabulary.count_words(lines, tokenizer, _HOLDOUT_EVERY)
+    # Every 50th line is held out to measure the coverage.
+    counts, held_out = vocabulary.count_words(lines, tokenizer, 50)
     tokens = vocabulary.learn_tokens(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )

@@ -28,10 +28,6 @@ _SIGNAL_STATUS = 128
 # command needs them there. They add a third to the import time of TensorFlow.
 HIDDEN_FROM_KERAS = ("IPython", "PIL", "cv2", "matplotlib", "pandas", "sklearn")
 
-# The types of errors whose messages are for users. Other messages, such as
-# "KeyError: 'data'", are for programmers.
-_CLEAR_ERRORS = (ValueError, OSError, ImportError, MemoryError)
-
 
 class _LogFormatter(python_logging.Formatter):
   def formatMessage(self, record: python_logging.LogRecord) -> str:  # noqa: N802
@@ -52,8 +48,7 @@ class KerasFinder(importlib.abc.MetaPathFinder):
       backend.check_tensorflow()
     elif fullname in HIDDEN_FROM_KERAS:
       keras = sys.modules.get("keras")
-      is_importing = keras is not None and not hasattr(keras, "__version__")
-      if is_importing:
+      if keras and not hasattr(keras, "__version__"):  # While it is imported.
         raise ModuleNotFoundError(f"Keras need not import {fullname}.")
 
 
@@ -123,7 +118,8 @@ def report(error: Exception) -> None:
   message = str(error) or name
   if tensorflow and isinstance(error, tensorflow.errors.OpError):
     message = errors.reason(error)
-  elif not isinstance(error, _CLEAR_ERRORS):
+  # Messages of other types, such as "KeyError: 'data'", are for programmers.
+  elif not isinstance(error, (ValueError, OSError, ImportError, MemoryError)):
     first_line = message.strip().partition("\n")[0]
     frame = traceback.extract_tb(error.__traceback__)[-1]
     message = (
@@ -138,24 +134,6 @@ def report(error: Exception) -> None:
   program = os.path.basename(sys.argv[0])
   line = messages.printable(f"{program}: error: {with_flags(message)}")
   print(line, file=sys.stderr, flush=True)
-
-
-def _start_log() -> None:
-  handler = logging.get_absl_handler()
-  if not logging.level_debug():
-    # TensorFlow logs how it saves a SavedModel through absl, as this package.
-    handler.addFilter(
-      lambda record: (
-        record.levelno > python_logging.INFO
-        or "tensorflow" not in record.pathname
-      )
-    )
-  handler.setFormatter(_LogFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
-  handler.python_handler.stream = sys.stderr
-  logging.get_absl_logger().setLevel(python_logging.root.level)
-  python_logging.root.setLevel(python_logging.WARNING)
-  # TensorFlow warns of things that a user cannot change, such as retracing.
-  python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
 
 
 def _parse(description: str, argv: list[str]) -> list[str]:
@@ -199,7 +177,21 @@ def run(
   """
 
   def status_of_main(argv: list[str]) -> int:
-    _start_log()
+    handler = logging.get_absl_handler()
+    if not logging.level_debug():
+      # TensorFlow logs how it saves a SavedModel through absl, as this package.
+      handler.addFilter(
+        lambda record: (
+          record.levelno > python_logging.INFO
+          or "tensorflow" not in record.pathname
+        )
+      )
+    handler.setFormatter(_LogFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    handler.python_handler.stream = sys.stderr
+    logging.get_absl_logger().setLevel(python_logging.root.level)
+    python_logging.root.setLevel(python_logging.WARNING)
+    # TensorFlow warns of things that a user cannot change, such as retracing.
+    python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
     given, names = argv[1:], arguments.split()
     try:
       if len(given) > len(names):

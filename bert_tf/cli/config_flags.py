@@ -1,7 +1,6 @@
 """Flags of a config: defining and explaining them, building it from them."""
 
 import dataclasses
-import functools
 import os
 import re
 import sys
@@ -49,53 +48,43 @@ def define(
   The attribute `setting` of each flag is its Setting, with the complete help.
   """
   for field, setting, value_type in _settings(config_class):
-    has_default = field.default is not dataclasses.MISSING
-    default = field.default if has_default else None
-    name = setting.flag or field.name
-    setting = dataclasses.replace(setting, help=_help(setting))
-    _definer(setting, value_type, default)(
+    is_required = field.default is dataclasses.MISSING
+    default = None if is_required else field.default
+    text, name = setting.help, setting.flag or field.name
+    if setting.is_saved and "Default:" not in text:
+      text += " Default: what the model's run.json says"
+      text += "." if setting.fallback is None else f", else {setting.fallback}."
+    definer: Callable[..., Any] = flags.DEFINE_string
+    options: dict[str, Any] = {}
+    if setting.choices:
+      definer, options = flags.DEFINE_enum, {"enum_values": setting.choices}
+    elif value_type in (int, float):
+      definer = (
+        flags.DEFINE_integer if value_type is int else flags.DEFINE_float
+      )
+      options["lower_bound"] = setting.minimum
+      options["upper_bound"] = setting.maximum
+    elif value_type is bool and default is None and not setting.is_saved:
+      definer = flags.DEFINE
+      options = {"parser": _BooleanOrAuto(), "boolean": True}
+    elif value_type == tuple[int, ...]:
+      definer, serializer = flags.DEFINE, flags.ListSerializer(",")
+      options = {"parser": _Integers(), "serializer": serializer}
+    elif setting.repeated:
+      definer = flags.DEFINE_multi_string
+    elif value_type is bool:
+      definer = flags.DEFINE_bool
+    elif value_type == tuple[str, ...]:
+      definer = flags.DEFINE_list
+    definer(
       name=name,
       default=list(default) if isinstance(default, tuple) else default,
-      help=setting.help,
+      help=text,
       flag_values=flag_values,
-      module_name=setting.topic if has_default else REQUIRED,
+      module_name=REQUIRED if is_required else setting.topic,
+      **options,
     )
-    flag_values[name].setting = setting
-
-
-def _definer(
-  setting: settings.Setting, value_type: Any, default: Any
-) -> Callable[..., object]:
-  """Returns the function of absl that defines a flag of a type."""
-  if setting.choices:
-    return functools.partial(flags.DEFINE_enum, enum_values=setting.choices)
-  if value_type in (int, float):
-    return functools.partial(
-      flags.DEFINE_integer if value_type is int else flags.DEFINE_float,
-      lower_bound=setting.minimum,
-      upper_bound=setting.maximum,
-    )
-  if value_type is bool and default is None and not setting.is_saved:
-    return functools.partial(flags.DEFINE, _BooleanOrAuto(), boolean=True)
-  if value_type is bool:
-    return flags.DEFINE_bool
-  if setting.repeated:
-    return flags.DEFINE_multi_string
-  if value_type == tuple[int, ...]:
-    serializer: flags.ArgumentSerializer = flags.ListSerializer(",")
-    return functools.partial(flags.DEFINE, _Integers(), serializer=serializer)
-  return (
-    flags.DEFINE_list if value_type == tuple[str, ...] else flags.DEFINE_string
-  )
-
-
-def _help(setting: settings.Setting) -> str:
-  """Returns the help, with the default saved in run.json."""
-  text = setting.help
-  if setting.is_saved and "Default:" not in text:
-    text += " Default: what the model's run.json says"
-    text += "." if setting.fallback is None else f", else {setting.fallback}."
-  return text
+    flag_values[name].setting = dataclasses.replace(setting, help=text)
 
 
 def build(
@@ -138,10 +127,9 @@ def build(
       continue
     is_folder = setting.writes == "folder"
     # A run in a folder that can only be read may be evaluated.
-    if is_folder and steps == {"do_eval"}:
-      continue
-    for path in value.split(",") if setting.writes == "files" else [value]:
-      atomic.check_writable(path.strip(), field.name, is_folder)
+    if not (is_folder and steps == {"do_eval"}):
+      for path in value.split(",") if setting.writes == "files" else [value]:
+        atomic.check_writable(path.strip(), field.name, is_folder)
   return config
 
 
@@ -183,9 +171,8 @@ def _fields(
   for field in dataclasses.fields(config_class):
     value_type = types_by_name[field.name]
     if isinstance(value_type, types.UnionType):
-      value_type, *_ = [
-        t for t in typing.get_args(value_type) if t is not type(None)
-      ]
+      members = typing.get_args(value_type)
+      value_type = next(t for t in members if t is not types.NoneType)
     yield field, settings.get_setting(field), value_type
 
 
@@ -230,16 +217,15 @@ def help_text(
   sections: dict[tuple[str, str], list[flags.Flag]] = {(REQUIRED, ""): []}
   left = {flag.name: flag for flag in all_flags}
   for flag in all_flags:
-    names, setting = [flag.name, *flag.setting.alternatives], flag.setting
-    if setting.required and not setting.alternatives:
-      sections[REQUIRED, ""].append(left.pop(flag.name))
-    elif setting.required:
+    if flag.setting.required:
+      names = [flag.name, *flag.setting.alternatives]
       group = [left.pop(name) for name in names if name in left]
       shown = {flag.name for flag in group}
       others = [f"--{name}" for name in names if name not in shown]
       title = "One of" if len(group) > 1 else REQUIRED
       title += f", without {' or '.join(others)}" if others else ""
-      sections[title, flag.name] = group
+      key = (title, flag.name if flag.setting.alternatives else "")
+      sections.setdefault(key, []).extend(group)
   for flag in left.values():
     if is_complete or flag.setting.main:
       title = flag.setting.topic if is_complete else "Main flags"
@@ -330,14 +316,14 @@ def entry(name: str, text: str) -> str:
 
   A long name has a line of its own, above the text.
   """
-  indent, lead, above = " " * _TEXT_COLUMN, f"  {name}  ", ""
+  lead, above = f"  {name}  ", ""
   if len(lead) > _TEXT_COLUMN:
     lead, above = "", f"{lead.rstrip()}\n"
   return above + textwrap.fill(
     text,
     _WIDTH,
     initial_indent=lead.ljust(_TEXT_COLUMN),
-    subsequent_indent=indent,
+    subsequent_indent=" " * _TEXT_COLUMN,
     break_long_words=False,
     break_on_hyphens=False,
   )

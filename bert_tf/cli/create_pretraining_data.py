@@ -8,7 +8,7 @@ import dataclasses
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
-from bert_tf.data.config import BeamConfig, PretrainingDataConfig
+from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.text import text_config
 
 
@@ -41,7 +41,14 @@ class CommandConfig(text_config.PydocConfig):
     "The number of processes, at most num_shards. The result stays the same.",
     main=True,
   )
-  beam: BeamConfig
+  runner: str | None = settings.devices(
+    None,
+    "The Apache Beam runner, such as DirectRunner or DataflowRunner, instead "
+    "of --num_workers. It needs the extra beam.",
+  )
+  pipeline_options: str = settings.devices(
+    "", "The options of Beam, separated by spaces. '--help' lists them."
+  )
   resume: bool = settings.output(
     False,
     "Whether to keep what an interrupted run with the same flags has finished.",
@@ -51,20 +58,22 @@ class CommandConfig(text_config.PydocConfig):
 @command.of(CommandConfig)
 def run(config: CommandConfig) -> None:
   """Creates the records that the flags describe."""
-  from bert_tf.data.pretraining import pretraining_beam, pretraining_shards
-  from bert_tf.text import letter_case, sources
+  from bert_tf.data.pretraining import pretraining_shards
+  from bert_tf.text import corpus_build, letter_case
 
   if not config.data.mask:
     names = [f.name for f in dataclasses.fields(config.data.masking_config)]
     config_flags.refuse_given(
       names, "has no effect with --nomask: run_pretraining masks the instances"
     )
-  input_files = sources.find_lines(config.input_file, config.pydoc_packages)
+  input_files = corpus_build.find_lines(
+    config.input_file, config.pydoc_packages
+  )
   letter_case.warn_if_cased(config.data.vocab_file, config.data.do_lower_case)
   build = None
-  if config.beam.runner:
-    build = pretraining_beam.builder(
-      config.output_file, config.beam.runner, config.beam.pipeline_options
+  if config.runner:
+    build = pretraining_shards.beam_builder(
+      config.output_file, config.runner, config.pipeline_options
     )
   pretraining_shards.create(
     config.data,

@@ -6,16 +6,11 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from absl import logging
 
 from bert_tf import names, settings
 from bert_tf.cli import command, config_flags
-
-if TYPE_CHECKING:
-  import tensorflow as tf
-
 
 # A setting of the release for TPUs.
 _original = functools.partial(settings.devices, original=True)
@@ -69,7 +64,16 @@ def run(
     from bert_tf import distribution
 
     try:
-      with _strategy(config, tpu_name).scope():
+      for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
+        if getattr(config, name) and not config.use_tpu:
+          raise ValueError(f"--{name} needs --use_tpu.")
+      strategy = distribution.create_strategy(
+        config.distribution,
+        tpu_name if config.use_tpu else None,
+        config.tpu_zone,
+        config.gcp_project,
+      )
+      with strategy.scope():
         with distribution.translate_worker_loss():
           all_flags = config_flags.get_flags()
           distribution.check_same({f"--{f.name}": f.value for f in all_flags})
@@ -82,16 +86,3 @@ def run(
       os._exit(1)
 
   command.run(run_on_devices, description, *configs, DeviceConfig)
-
-
-def _strategy(config: DeviceConfig, tpu_name: str) -> "tf.distribute.Strategy":
-  from bert_tf import distribution
-
-  if not config.use_tpu:
-    for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
-      if getattr(config, name):
-        raise ValueError(f"--{name} needs --use_tpu.")
-    return distribution.create_strategy(config.distribution)
-  return distribution.create_strategy(
-    config.distribution, tpu_name, config.tpu_zone, config.gcp_project
-  )

@@ -11,9 +11,6 @@ from bert_tf.cli import command, config_flags
 from bert_tf.files import messages, text_lines
 from bert_tf.inference.config import ModelFiles
 
-# Maximum number of words in a printed list.
-_MAX_SHOWN = 10
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExtensionConfig(ModelFiles):
@@ -63,9 +60,8 @@ def run(config: ExtensionConfig) -> None:
     f"{config.method}, {extension.vocab_size} word pieces, "
     f"{extension.num_unused} [unused] slots left"
   )
-  for word, index in list(extension.ids.items())[:_MAX_SHOWN]:
-    line = f"  {index}  {word}  was {' '.join(extension.pieces[word])}"
-    command.show(line)
+  for word, index in list(extension.ids.items())[:10]:
+    command.show(f"  {index}  {word}  was {' '.join(extension.pieces[word])}")
   if extension.known:
-    known = messages.join_names(extension.known, _MAX_SHOWN)
+    known = messages.join_names(extension.known, 10)
     command.show(f"Already in the vocabulary, so skipped: {known}")

@@ -6,13 +6,13 @@ bert-tf fill-mask --model=out --text="It returns a [MASK]."
 import dataclasses
 
 from bert_tf import settings, tokenization
-from bert_tf.cli import command, text_flags
+from bert_tf.cli import command, model_flags
 from bert_tf.files import json_files
 from bert_tf.inference import config as inference_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FillMaskConfig(inference_config.ModelFiles, text_flags.TextFlags):
+class FillMaskConfig(inference_config.ModelFiles, model_flags.TextFlags):
   """The model and the texts with masks. Those of a file give JSON lines."""
 
   do_lower_case: bool | None = settings.saved_setting(

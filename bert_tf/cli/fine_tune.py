@@ -1,14 +1,11 @@
 """The command of every fine-tuning task; `task_registry` has what differs."""
 
 import dataclasses
-import functools
 
 from absl import flags
 
 from bert_tf import task_registry
 from bert_tf.cli import config_flags, devices, model_flags
-
-_STEPS = ("do_train", "do_eval", "do_predict")
 
 
 def define(
@@ -42,21 +39,10 @@ def chosen_steps(
   """
   chosen = {
     name: bool(flag_values[name].present and flag_values[name].value)
-    for name in _STEPS
+    for name in ("do_train", "do_eval", "do_predict")
     if name in flag_values
   }
   return chosen if any(chosen.values()) else {}
-
-
-def _main(task: task_registry.TaskSpec, function: task_registry.Named) -> None:
-  config = config_flags.build(
-    task_registry.load(task.config),
-    **model_flags.values(),
-    **chosen_steps(),
-  )
-  for name, other in config.idle_settings().items():
-    config_flags.refuse_given([name], f"does not apply to {other}")
-  task_registry.load(function)(config)
 
 
 def run(
@@ -64,5 +50,14 @@ def run(
   function: task_registry.Named = "bert_tf.tasks.fine_tuning.run",
 ) -> None:
   """Runs the command of a task, `function` of its config; never returns."""
+
+  def main() -> None:
+    config_class = task_registry.load(task.config)
+    steps = chosen_steps()
+    config = config_flags.build(config_class, **model_flags.values(), **steps)
+    for name, other in config.idle_settings().items():
+      config_flags.refuse_given([name], f"does not apply to {other}")
+    task_registry.load(function)(config)
+
   define(task)
-  devices.run(functools.partial(_main, task, function), task.help)
+  devices.run(main, task.help)

@@ -49,7 +49,17 @@ def run() -> None:
   """Runs `bert-tf COMMAND`; never returns."""
   name, *arguments = sys.argv[1:] or ["--help"]
   if name in ("--help", "-h", "help"):
-    print(_help())
+    print(str(__doc__))
+    for title, group in GROUPS.items():
+      print(f"\n{title}:")
+      for command_name, module in group.items():
+        if command_name in _TASKS:
+          text = _TASKS[command_name].help
+        else:
+          text = str(importlib.import_module(f"bert_tf.cli.{module}").__doc__)
+        print(config_flags.entry(command_name, text.splitlines()[0]))
+    print("\nbert-tf COMMAND --help shows an example and the main flags.")
+    print("bert-tf --version prints the version.")
     sys.exit()
   if name == "--version":
     print(f"bert-tf {bert_tf.__version__}")
@@ -61,17 +71,3 @@ def run() -> None:
   if name in _TASKS:
     fine_tune.run(_TASKS[name])
   importlib.import_module(f"bert_tf.cli.{COMMANDS[name]}").run()
-
-
-def _help() -> str:
-  lines = [str(__doc__)]
-  for title, group in GROUPS.items():
-    lines += ["", f"{title}:"]
-    for name, module in group.items():
-      if name in _TASKS:
-        text = _TASKS[name].help
-      else:
-        text = str(importlib.import_module(f"bert_tf.cli.{module}").__doc__)
-      lines.append(config_flags.entry(name, text.splitlines()[0]))
-  lines += ["", "bert-tf COMMAND --help shows an example and the main flags."]
-  return "\n".join([*lines, "bert-tf --version prints the version."])

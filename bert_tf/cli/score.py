@@ -11,13 +11,13 @@ import dataclasses
 from absl import logging
 
 from bert_tf import settings
-from bert_tf.cli import command, text_flags
+from bert_tf.cli import command, model_flags
 from bert_tf.files import atomic, json_files, shard_files, text_lines
 from bert_tf.inference import config as inference_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CommandConfig(text_flags.TextFlags):
+class CommandConfig(model_flags.TextFlags):
   """The texts, the output and the model."""
 
   output_file: str | None = settings.setting(

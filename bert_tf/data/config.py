@@ -92,18 +92,3 @@ class PretrainingDataConfig:
     if self.mask and self.pack_sequences:
       return config.num_to_predict_in_row(length, self.max_instances)
     return config.max_predictions_per_seq if self.mask else 0
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BeamConfig:
-  """The Beam runner and its options. Without a runner, Beam is not used."""
-
-  runner: str | None = settings.devices(
-    None,
-    "The Apache Beam runner, such as DirectRunner or DataflowRunner, instead "
-    "of --num_workers. It needs the extra beam.",
-  )
-  pipeline_options: str = settings.devices(
-    "",
-    "The options of Beam, separated by spaces. '--help' lists them.",
-  )

@@ -1,4 +1,4 @@
-"""Reads TFRecord files as batches.
+"""Reads TFRecord files as batches, and cuts their padding.
 
 The order of training records depends only on the seed and the epoch, and
 reading can start at any step, so a resumed run gets the same batches.
@@ -9,7 +9,7 @@ import functools
 import math
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent import futures
 from typing import cast
 
@@ -25,10 +25,6 @@ Spec = Mapping[str, tf.io.FixedLenFeature]
 # Records are shuffled in blocks of this many: a whole small data set, or about
 # 50 MB of a large one at a length of 128.
 _SHUFFLE_BLOCK = 1 << 16
-
-# Batches whose records are sorted by length together. If they were few and the
-# length of a text told its label, a batch would hold a single label.
-_GROUPED_BATCHES = 50
 
 # These functions have no Python `if` or `for` over tensors, and AutoGraph would
 # add seconds to the start of a run.
@@ -134,25 +130,6 @@ def check_first_records(
       )
 
 
-def _highest_values(
-  spec: Spec, vocab_size: int, type_vocab_size: int
-) -> dict[str, float]:
-  length = spec["input_ids"].shape[-1] if "input_ids" in spec else 0
-  highest = {
-    "input_ids": vocab_size - 1,
-    "input_mask": 1,
-    "segment_ids": type_vocab_size - 1,
-    "masked_lm_positions": length - 1,
-    "masked_lm_ids": vocab_size - 1,
-    "masked_lm_weights": float(tf.float32.max),
-    "next_sentence_labels": 1,
-    "cls_positions": length - 1,
-  }
-  # Other features are lists of any length, which the caller checks.
-  fixed = tf.io.FixedLenFeature
-  return {n: h for n, h in highest.items() if isinstance(spec.get(n), fixed)}
-
-
 def training_dataset(
   files: RecordFiles,
   spec: Spec,
@@ -170,10 +147,12 @@ def training_dataset(
   length, and these batches are shuffled. They need little padding, but their
   labels are no longer a random sample.
   """
-  window = _GROUPED_BATCHES if group_by_length else 1
-  first_window, steps_in_window = divmod(steps_done, window)
+  # If the batches of a window were few and the length of a text told its label,
+  # a batch would hold a single label.
+  window_size = 50 if group_by_length else 1
+  first_window, steps_in_window = divmod(steps_done, window_size)
   first_epoch, position = divmod(
-    first_window * window * batch_size, files.num_records
+    first_window * window_size * batch_size, files.num_records
   )
 
   @_as_written
@@ -208,32 +187,26 @@ def training_dataset(
 
   epochs = tf.data.Dataset.counter(start=first_epoch)
   batches = epochs.flat_map(epoch_records).batch(
-    window * batch_size, drop_remainder=True
+    window_size * batch_size, drop_remainder=True
   )
   if group_by_length:
-    mask = {"input_mask": spec["input_mask"]}
-    batches = _group_by_length(batches, mask, seed, first_window).skip(
-      steps_in_window
-    )
+
+    @_as_written
+    def group(window: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
+      mask = {"input_mask": spec["input_mask"]}
+      masks = tf.io.parse_example(serialized, mask)["input_mask"]
+      lengths = tf.reduce_sum(masks, axis=-1)  # [B] or [B, C]
+      lengths = tf.reduce_max(lengths, axis=range(1, lengths.shape.rank))
+      order = tf.argsort(lengths, stable=True)
+      grouped = tf.reshape(tf.gather(serialized, order), [window_size, -1])
+      # Negative, so that it differs from the seeds of epochs and blocks.
+      return tf.random.experimental.stateless_shuffle(
+        grouped, [seed, -1 - window]
+      )
+
+    batches = batches.enumerate(first_window).map(group).unbatch()
+    batches = batches.skip(steps_in_window)
   return _parse(batches, spec, vocab_size, type_vocab_size)
-
-
-def _group_by_length(
-  windows: tf.data.Dataset, mask: Spec, seed: int, first_window: int
-) -> tf.data.Dataset:
-  @_as_written
-  def group(window: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
-    masks = tf.io.parse_example(serialized, dict(mask))["input_mask"]
-    lengths = tf.reduce_sum(masks, axis=-1)  # [B] or [B, C]
-    lengths = tf.reduce_max(lengths, axis=range(1, lengths.shape.rank))
-    order = tf.argsort(lengths, stable=True)
-    batches = tf.reshape(tf.gather(serialized, order), [_GROUPED_BATCHES, -1])
-    # Negative, so that it differs from the seeds of epochs and blocks.
-    return tf.random.experimental.stateless_shuffle(
-      batches, [seed, -1 - window]
-    )
-
-  return windows.enumerate(first_window).map(group).unbatch()
 
 
 def finite_dataset(
@@ -255,7 +228,20 @@ def _parse(
   vocab_size: int,
   type_vocab_size: int,
 ) -> tf.data.Dataset:
-  highest = _highest_values(spec, vocab_size, type_vocab_size)
+  length = spec["input_ids"].shape[-1] if "input_ids" in spec else 0
+  limits = {
+    "input_ids": vocab_size - 1,
+    "input_mask": 1,
+    "segment_ids": type_vocab_size - 1,
+    "masked_lm_positions": length - 1,
+    "masked_lm_ids": vocab_size - 1,
+    "masked_lm_weights": float(tf.float32.max),
+    "next_sentence_labels": 1,
+    "cls_positions": length - 1,
+  }
+  # Other features are lists of any length, which the caller checks.
+  fixed = tf.io.FixedLenFeature
+  highest = {n: h for n, h in limits.items() if isinstance(spec.get(n), fixed)}
 
   @_as_written
   def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -300,3 +286,48 @@ def _assert_in_range(
       condition=tf.logical_not(is_outside),
       data=[f"a value in a record is out of range; allowed are {ranges}"],
     )
+
+
+def list_widths(max_seq_length: int) -> tuple[int, ...]:
+  """Returns the widths for XLA: 32, 48, 64, 80, 96 and 128 for 128."""
+  # They are few, since XLA compiles each, and each is at most 3/2 of the one
+  # before, which bounds the padding.
+  eighths = (math.ceil(n * max_seq_length / 64) for n in (2, 3, 4, 5, 6, 8))
+  return tuple(sorted({min(8 * each, max_seq_length) for each in eighths}))
+
+
+def cut_padding(
+  batches: tf.data.Dataset,
+  max_seq_length: int,
+  more: Sequence[str] = (),
+  has_few_widths: bool = False,
+) -> tf.data.Dataset:
+  """Cuts every batch to the length of its longest example.
+
+  Args:
+    batches: features `input_ids`, `input_mask` and `segment_ids`, int [B, F]
+      or [B, C, F].
+    max_seq_length: F.
+    more: names of further features of shape [B, F, ...] to cut.
+    has_few_widths: whether to round the length up to one of `list_widths`.
+  """
+  all_widths = range(1, max_seq_length + 1)
+  allowed = tf.constant(
+    list_widths(max_seq_length) if has_few_widths else all_widths
+  )
+
+  @_as_written
+  def cut(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    mask = tf.reshape(features["input_mask"], [-1, max_seq_length])
+    is_used = tf.reduce_any(mask > 0, axis=0)  # [F]
+    positions = tf.range(1, max_seq_length + 1)
+    length = tf.reduce_max(tf.where(is_used, positions, 0))
+    width = allowed[tf.searchsorted(allowed, [length])[0]]
+    cut_features = {
+      name: features[name][..., :width]
+      for name in ("input_ids", "input_mask", "segment_ids")
+    }
+    cut_features |= {name: features[name][:, :width] for name in more}
+    return {**features, **cut_features}
+
+  return batches.map(cut)

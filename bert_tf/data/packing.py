@@ -32,8 +32,7 @@ def add_special_tokens(
   ids = [cls_id, *ids_a, sep_id]
   num_first = len(ids)
   if ids_b is not None:
-    ids += ids_b
-    ids.append(sep_id)
+    ids += [*ids_b, sep_id]
   return ids, num_first
 
 

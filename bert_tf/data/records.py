@@ -49,8 +49,3 @@ def open_writer(files: Sequence[str]) -> Iterator[RecordWriter]:
       writers.append(tf.io.TFRecordWriter(path, compression))
       stack.callback(writers[-1].close)
     yield RecordWriter(writers)
-
-
-def settings_file(path: str) -> str:
-  """Returns the hidden file that holds the settings of a TFRecord file."""
-  return atomic.hidden(path, "settings.json")

@@ -9,11 +9,8 @@ import os
 from typing import Any
 
 from bert_tf import settings
-from bert_tf.tasks.pretraining.pretraining_config import (
-  NEIGHBOURS,
-  RANDOM,
-)
-from bert_tf.text import sentences, text_config, vocabulary
+from bert_tf.tasks.pretraining.pretraining_config import NEIGHBOURS, RANDOM
+from bert_tf.text import text_config, vocabulary
 from bert_tf.training.config import ComputeConfig
 
 
@@ -65,47 +62,25 @@ class Size:
 
 # Sizes of the small models released in 2020, and of BERT-Base.
 SIZES = {
-  "tiny": Size(
-    num_hidden_layers=2,
-    hidden_size=128,
-    train_batch_size=32,
-    learning_rate=1e-3,
-    vocab_size=8_000,
-    dropout=0.0,
-    initial_values=NEIGHBOURS,
-    masked_lm_prob=0.25,
-    no_nsp=True,
-  ),
+  "tiny": Size(2, 128, 32, 1e-3, 8_000, 0.0, NEIGHBOURS, 0.25, no_nsp=True),
   "mini": Size(4, 256, 32, 5e-4, 8_000, 0.0),
   "small": Size(4, 512, 32, 4e-4, 16_000, 0.0),
   "medium": Size(8, 512, 32, 3e-4, 30_522, 0.1),
   "base": Size(12, 768, 64, 1e-4, 30_522, 0.1),
 }
 
-DEFAULT_SIZE = "tiny"
-
-
 # Languages with thousands of characters: Chinese ones, Japanese and Korean.
-_MANY_CHARACTERS = frozenset(
-  "cdo cpx gan hak hsn ja ko lzh nan wuu yue zh".split()
-)
+MANY_CHARACTERS = "cdo cpx gan hak hsn ja ko lzh nan wuu yue zh".split()
 
 # Languages without upper case in which non-spacing marks are part of letters,
 # such as the vowels of Thai and Hindi and the voicing of kana. Lower-casing
 # would strip these marks as accents, and split Hangul into its parts. Arabic
 # and Hebrew are missing because most of their texts omit the marks anyway.
-_MARKS_ARE_LETTERS = frozenset(
+MARKS_ARE_LETTERS = (
   "anp as awa ban-bali bh bho blk bn bo bpy bug-bugi dty dv dz gom gu hi ja "
   "kjp km kn ko ksw lo mag mai ml mnw mr my ne new or pa sa sat si ta tcy te "
   "th".split()
 )
-
-
-def _is_listed(language: str, languages: frozenset[str]) -> bool:
-  code = sentences.normalize_language(language)
-  base, *subtags = code.split("-")
-  # Text in Latin script has capitals and few characters in any language.
-  return "latn" not in subtags and not languages.isdisjoint((code, base))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,7 +104,7 @@ class PipelineConfig(text_config.PydocConfig):
   size: str | None = settings.model(
     None,
     "The size of a new model, as layers x width: tiny 2 x 128, mini 4 x 256, "
-    f"small 4 x 512, medium 8 x 512, base 12 x 768. Default: {DEFAULT_SIZE}.",
+    "small 4 x 512, medium 8 x 512, base 12 x 768. Default: tiny.",
     choices=tuple(SIZES),
     main=True,
   )
@@ -205,23 +180,12 @@ class PipelineConfig(text_config.PydocConfig):
     """Training time in seconds."""
     return 3600 * self.train_hours + 60 * self.train_minutes
 
-  def override(self, size: Size) -> Size:
-    """Returns the size with the settings of the user in place of its own."""
-    names = ("vocab_size", "train_batch_size", "learning_rate")
-    given = {name: getattr(self, name) for name in names}
-    return settings.replace_values(
-      size, {name: v for name, v in given.items() if v is not None}
-    )
-
-  @property
-  def has_many_characters(self) -> bool:
-    """Whether the language has thousands of characters."""
-    return _is_listed(self.reading.language, _MANY_CHARACTERS)
-
-  @property
-  def has_marks_as_letters(self) -> bool:
-    """Whether the language has letters that lower-casing would strip."""
-    return _is_listed(self.reading.language, _MARKS_ARE_LETTERS)
+  def is_in(self, languages: list[str]) -> bool:
+    """Returns whether the text is in one of the languages and their script."""
+    code = text_config.normalize_language(self.reading.language)
+    base, *subtags = code.split("-")
+    # Text in Latin script has capitals and few characters in any language.
+    return "latn" not in subtags and not {code, base}.isdisjoint(languages)
 
   def file(self, name: str) -> str:
     """Returns the path of a file in the data folder."""

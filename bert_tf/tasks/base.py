@@ -287,9 +287,17 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
     """Returns the loss of each element of a batch, and whether it is right.
 
     Both are float32, of the shape of the feature `loss_mask`. The second is 1
-    or 0, or None for a task without an accuracy.
+    or 0, or None for a task without an accuracy. By default, there is a label,
+    or a choice, for each record.
     """
-    raise NotImplementedError
+    problem_type = "classification"
+    if self.labels:
+      problem_type = self.labels.problem_type
+    target = features["label_ids"], problem_type
+    return (
+      losses.per_example_loss(outputs, *target),
+      losses.per_example_hits(outputs, *target),
+    )
 
   def element_weights(
     self, features: losses.Features, class_weights: Sequence[float] | None

@@ -17,7 +17,7 @@ from absl import logging
 
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
-from bert_tf.data import input_pipeline, padding, records
+from bert_tf.data import input_pipeline, records
 from bert_tf.files import messages, paths, tables
 from bert_tf.model import model_inputs
 from bert_tf.tasks import base, run
@@ -156,7 +156,7 @@ def encode(
   def cut_padding(batches: tf.data.Dataset) -> tf.data.Dataset:
     if task.width:
       return batches
-    return padding.cut_padding(
+    return input_pipeline.cut_padding(
       batches,
       task.max_seq_length,
       task.position_features,

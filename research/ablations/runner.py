@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from bert_tf.files import errors, lock
-from bert_tf.tasks.ner import metrics
+from bert_tf.files import atomic, errors
+from bert_tf.tasks.ner.task import import_seqeval
 from research import rows
 from research.ablations import config as config_lib
 from research.ablations import experiments as experiments_lib
@@ -26,8 +26,8 @@ def run(config: config_lib.AblationsConfig) -> None:
     config.experiments, scale, list(task_files)
   )
   if "NER" in task_files:
-    metrics.import_seqeval()
-  with lock.hold(config.output_dir):
+    import_seqeval()
+  with atomic.lock_folder(config.output_dir):
     failed = _run_all(config, task_files, _plan(experiments, scale.seeds))
     if not config.dry_run:
       report.write(config, experiments)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import input_pipeline, padding
+from bert_tf.data import input_pipeline
 from bert_tf.data import records as records_lib
 from bert_tf.data.pretraining import pretraining_records
 from bert_tf.files import errors
@@ -314,7 +314,7 @@ def test_any_step_of_grouped_batches_is_reached_directly(tmp_path, steps_done):
   ],
 )
 def test_widths_are_few_and_multiples_of_8(max_seq_length, expected):
-  assert padding.list_widths(max_seq_length) == expected
+  assert input_pipeline.list_widths(max_seq_length) == expected
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_a_batch_is_cut_to_its_longest_example(
 ):
   files = write_lengths(tmp_path / "a", [3, 8, 9, 2, 16, 4, 1])
   uncut = input_pipeline.finite_dataset(files, LONG_SPEC, 2, 1000)
-  cut = padding.cut_padding(uncut, 16, has_few_widths=has_few_widths)
+  cut = input_pipeline.cut_padding(uncut, 16, has_few_widths=has_few_widths)
   assert cut.element_spec["input_ids"].shape.as_list() == [None, None]
   batches = list(zip(uncut, cut))
   assert [b["input_ids"].shape for _, b in batches] == [

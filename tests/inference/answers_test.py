@@ -15,7 +15,7 @@ from bert_tf.export import export
 from bert_tf.export.config import ExportConfig
 from bert_tf.model import heads, losses
 from bert_tf.tasks import base
-from bert_tf.tasks.ner import words
+from bert_tf.tasks.ner import examples
 from tests.support import runs, tiny_models
 
 # The script of each task, and its flags.
@@ -162,7 +162,7 @@ def test_answers_are_those_of_the_commands_files(tmp_path, run_script, name):
   ],
 )
 def test_plain_text_is_split_at_signs_beside_words(text, expected):
-  places = list(words.split_punctuation(text))
+  places = list(examples.split_punctuation(text))
   assert [word for word, _ in places] == expected.split()
   assert all(text[start:].startswith(word) for word, start in places)
 

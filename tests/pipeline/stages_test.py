@@ -249,7 +249,7 @@ def test_text_without_spaces_is_warned_about(tmp_path):
   for line, is_warned in (("ที่ ที่นี่ ไป\n\nที่\n", False), ("ที่" + 5 * "นี่", True)):
     (data / "held_out.txt").write_text(line)
     with runs.logged() as log:
-      stages._measure_coverage(config, stages.choose_model(config))
+      stages._write_vocabulary(config, stages.choose_model(config))
     assert ("no spaces" in log()) == is_warned
     pieces = "6.00 pieces" if is_warned else "1.25 pieces"
     assert pieces in log() and ("25.00%" in log()) == (not is_warned)

@@ -76,8 +76,29 @@ class DynamicMasker:
     # The index of each piece's word; -1 for a piece that is never masked.
     words = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1
     words = tf.where(can_be_masked, words, -1)
+    # The index of each position's instance in its row, int32 [B, F].
     starts = features.get("cls_positions", tf.zeros_like(ids[:, :1]))
-    is_chosen = self._choose(words, features["input_mask"], starts, word_draws)
+    later = starts[:, None, 1:]  # [B, 1, K - 1]. 0 for unused entries.
+    has_begun = (later > 0) & (later <= tf.range(length)[:, None])
+    instances = tf.reduce_sum(tf.cast(has_begun, tf.int32), axis=-1)
+    sizes = _sum_by_group(tf.ones_like(words), words, length)
+    # The instance of each word is the mean over its pieces, which all agree.
+    totals = _sum_by_group(instances, words, length)
+    instances_of_words = totals // tf.maximum(sizes, 1)
+    # Orders words by instance, and at random within each instance.
+    keys = tf.cast(instances_of_words, tf.int64) * 2**32 + word_draws
+    order = tf.argsort(keys, axis=1)
+    lengths = _sum_by_group(features["input_mask"], instances, starts.shape[1])
+    limits = [config.num_to_predict(n) for n in range(length + 1)]
+    is_taken = _select_fitting(
+      tf.gather(sizes, order, batch_dims=1),
+      tf.gather(instances_of_words, order, batch_dims=1),
+      tf.gather(np.array(limits, np.int32), lengths),
+    )
+    # Maps the choice from the drawn order back to words, then to their pieces.
+    is_taken = _sum_by_group(tf.cast(is_taken, tf.int32), order, length)
+    is_chosen = tf.gather(is_taken, tf.maximum(words, 0), batch_dims=1) > 0
+    is_chosen &= words >= 0
 
     random_ids = tf.cast(id_draws * len(self._piece_types) // 2**32, ids.dtype)
     is_kept = action_draws < round(
@@ -100,42 +121,6 @@ class DynamicMasker:
       "masked_lm_ids": tf.where(is_real, labels, 0),
       "masked_lm_weights": tf.cast(is_real, tf.float32),
     }
-
-  def _choose(
-    self,
-    words: tf.Tensor,
-    input_mask: tf.Tensor,
-    starts: tf.Tensor,
-    draws: tf.Tensor,
-  ) -> tf.Tensor:
-    """Returns True for the pieces to predict, bool [B, F].
-
-    `starts`, int32 [B, K], are the indices at which the instances of a row
-    begin, and `draws`, int64 [B, F], random keys that order the words.
-    """
-    length = words.shape[1]
-    # The index of each position's instance in its row, int32 [B, F].
-    later = starts[:, None, 1:]  # [B, 1, K - 1]. 0 for unused entries.
-    has_begun = (later > 0) & (later <= tf.range(length)[:, None])
-    instances = tf.reduce_sum(tf.cast(has_begun, tf.int32), axis=-1)
-    sizes = _sum_by_group(tf.ones_like(words), words, length)
-    # The instance of each word is the mean over its pieces, which all agree.
-    totals = _sum_by_group(instances, words, length)
-    instances_of_words = totals // tf.maximum(sizes, 1)
-    # Orders words by instance, and at random within each instance.
-    keys = tf.cast(instances_of_words, tf.int64) * 2**32 + draws
-    order = tf.argsort(keys, axis=1)
-    lengths = _sum_by_group(input_mask, instances, starts.shape[1])
-    limits = [self._config.num_to_predict(n) for n in range(length + 1)]
-    is_taken = _select_fitting(
-      tf.gather(sizes, order, batch_dims=1),
-      tf.gather(instances_of_words, order, batch_dims=1),
-      tf.gather(np.array(limits, np.int32), lengths),
-    )
-    # Maps the choice from the drawn order back to words, then to their pieces.
-    is_taken = _sum_by_group(tf.cast(is_taken, tf.int32), order, length)
-    is_chosen = tf.gather(is_taken, tf.maximum(words, 0), batch_dims=1)
-    return (is_chosen > 0) & (words >= 0)
 
 
 def _select_fitting(

@@ -163,27 +163,20 @@ class InstanceBuilder:
         middle = start + rng.randint(1, stop - start - 1)
       first = document.get_ids(start, middle)
       if stop - start == 1 or rng.random() < 0.5:
-        second = self._draw_segment(documents, index, target - len(first))
-        yield *self._truncate(first, second), True
+        # After ten tries, the same document is accepted, as in 2018.
+        for _ in range(10):
+          other = rng.randrange(len(documents))
+          if other != index:
+            break
+        drawn = documents[other]
+        begin = rng.randrange(drawn.num_sentences)
+        end = drawn.reach(begin, target - len(first))
+        yield *self._truncate(first, drawn.get_ids(begin, end)), True
         start = middle  # The sentences after a are not used yet.
       else:
         second = document.get_ids(middle, stop)
         yield *self._truncate(first, second), False
         start = stop
-
-  def _draw_segment(
-    self, documents: Sequence[Document], index: int, num_tokens: int
-  ) -> list[int]:
-    """Returns word pieces of a document, usually another one."""
-    rng = self._rng
-    # After ten tries, the same document is accepted, as in the 2018 release.
-    for _ in range(10):
-      other = rng.randrange(len(documents))
-      if other != index:
-        break
-    document = documents[other]
-    start = rng.randrange(document.num_sentences)
-    return document.get_ids(start, document.reach(start, num_tokens))
 
   def _truncate(
     self, first: list[int], second: list[int]

@@ -1,4 +1,8 @@
-"""Runs `create_pretraining_data`: shards, workers, resuming, the summary."""
+"""Runs `create_pretraining_data`: shards, workers, resuming, the summary.
+
+Local processes or Apache Beam build the shards. Both call `build_task` for
+each, so their files are the same.
+"""
 
 import contextlib
 import dataclasses
@@ -7,6 +11,7 @@ import glob
 import hashlib
 import itertools
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -14,14 +19,13 @@ from typing import Any
 import tqdm
 from absl import logging
 
-from bert_tf.data import records
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_data
 from bert_tf.data.pretraining.pretraining_data import ShardCounts
 from bert_tf.files import (
   atomic,
   json_files,
-  lock,
+  packages,
   paths,
   shard_files,
   text_lines,
@@ -30,8 +34,8 @@ from bert_tf.files import (
 )
 from bert_tf.text import corpus, letter_case, unknown_pieces
 
-# About half of the next sentences should be random; above this comes a warning.
-_MAX_RANDOM_NEXT = 0.9
+# The end of the name of the hidden file with the settings of records.
+_SETTINGS = "settings.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +79,26 @@ def create(
 
   For one shard, `output_file` has comma-separated files that receive the
   instances in turn; for several, the name that `shard_files.shard_names`
-  completes. `build` builds shards in place of the local processes.
+  completes. `build` builds shards in place of the local processes. Raises
+  ValueError for impossible files or numbers.
   """
   started = time.monotonic()
-  names = _find_outputs(input_files, output_file, num_shards, num_workers)
+  names = [name.strip() for name in output_file.split(",")]
+  first = names[0]  # The name without shards.
+  if "" in names or len({*names}) < len(names):
+    raise ValueError(f"output_file={output_file} repeats a name or omits one.")
+  if not 1 <= num_workers <= num_shards:
+    raise ValueError(
+      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}."
+    )
+  if num_shards > 1:
+    if len(names) > 1:
+      raise ValueError(
+        f"output_file names {len(names)} files, but num_shards={num_shards} "
+        "adds the numbers of the shards to a single name."
+      )
+    names = shard_files.shard_names(first, num_shards)
+  shard_files.check_output(names, input_files)
   # Raises for a faulty vocabulary.
   tokenizer = pretraining_data.load_tokenizer(config)
   sample = unknown_pieces.PieceCounts(tokenizer, input_files[0])
@@ -102,10 +122,9 @@ def create(
     "num_shards": len(shards),
     "output_file": [os.path.basename(name) for name in names],
   }
-  first = output_file.split(",")[0].strip()  # The name without shards.
-  note = records.settings_file(first)
+  note = atomic.hidden(first, _SETTINGS)
   build = build or functools.partial(_build_here, num_workers=num_workers)
-  with lock.hold_file(first):
+  with atomic.lock_file(first):
     pending = tasks
     finished = [t for t in tasks if all(map(paths.exists, t.output_files))]
     if resume and paths.exists(note):
@@ -153,7 +172,7 @@ def read_case(record_files: Iterable[str]) -> letter_case.Case:
   record_files = list(record_files)
   for folder in set(map(os.path.dirname, record_files)):
     pattern = os.path.join(glob.escape(folder), "*")
-    for note in paths.matches(records.settings_file(pattern)):
+    for note in paths.matches(atomic.hidden(pattern, _SETTINGS)):
       settings = shard_files.read_settings(note)
       case = letter_case.Case(
         settings.get("do_lower_case"), settings.get("strip_accents")
@@ -171,31 +190,6 @@ def derive_shard_seed(random_seed: int, index: int, num_shards: int) -> int:
     return random_seed
   digest = hashlib.sha256(f"{random_seed}/{index}".encode("ascii")).digest()
   return int.from_bytes(digest[:8], "big")
-
-
-def _find_outputs(
-  input_files: Iterable[str],
-  output_file: str,
-  num_shards: int,
-  num_workers: int,
-) -> list[str]:
-  """Returns all files to write; raises ValueError if they are impossible."""
-  names = [name.strip() for name in output_file.split(",")]
-  if "" in names or len({*names}) < len(names):
-    raise ValueError(f"output_file={output_file} repeats a name or omits one.")
-  if not 1 <= num_workers <= num_shards:
-    raise ValueError(
-      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}."
-    )
-  if num_shards > 1:
-    if len(names) > 1:
-      raise ValueError(
-        f"output_file names {len(names)} files, but num_shards={num_shards} "
-        "adds the numbers of the shards to a single name."
-      )
-    names = shard_files.shard_names(names[0], num_shards)
-  shard_files.check_output(names, input_files)
-  return names
 
 
 _load_tokenizer = functools.lru_cache(1)(pretraining_data.load_tokenizer)
@@ -236,6 +230,67 @@ def _build_here(
   return counts
 
 
+def beam_builder(
+  output_file: str, runner: str, pipeline_options: str = ""
+) -> Builder:
+  """Returns a `build` for `create` that runs on Apache Beam.
+
+  Workers need bert_tf, and must see all files under the same names. `runner` is
+  the name of a Beam runner or the dotted name of its class, and
+  `pipeline_options` are in shell syntax. Raises ValueError for a runner or an
+  option that Beam does not know; building raises ChildProcessError if the
+  pipeline fails.
+  """
+  with packages.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
+    import apache_beam as beam
+    from apache_beam.options import pipeline_options as beam_options
+    from apache_beam.runners.runner import PipelineState
+  if runner in ("DirectRunner", "SwitchingDirectRunner"):
+    # DirectRunner may download and start another program, Prism, which ignores
+    # direct_num_workers and direct_running_mode.
+    runner = "FnApiRunner"
+  try:
+    options = beam_options.PipelineOptions(shlex.split(pipeline_options))
+    pipeline = beam.Pipeline(runner, options)
+  except (ValueError, AttributeError, ImportError) as error:
+    reason = " ".join(str(error).split())
+    raise ValueError(f"`runner={runner}`: {reason}") from error
+  counts_file = atomic.hidden(output_file, "counts.json")
+
+  def build(
+    config: PretrainingDataConfig, tasks: Sequence[ShardTask]
+  ) -> dict[int, ShardCounts]:
+    if not tasks:
+      return {}
+
+    def build_one(task: ShardTask) -> tuple[int, dict[str, int]]:
+      return task.shard.index, dataclasses.asdict(build_task(config, task))
+
+    write_counts = functools.partial(json_files.write, counts_file)
+    (
+      pipeline
+      | "tasks" >> beam.Create(tasks)
+      | "spread over the workers" >> beam.Reshuffle()
+      | "build" >> beam.Map(build_one)
+      | "all counts" >> beam.combiners.ToList()
+      | "write counts" >> beam.Map(write_counts)
+    )
+    try:
+      state = pipeline.run().wait_until_finish()
+      if state != PipelineState.DONE:
+        raise ChildProcessError(f"the Beam pipeline ended as {state}.")
+      counts = json_files.read(counts_file)
+      return {index: ShardCounts(**each) for index, each in counts}
+    except RuntimeError as error:
+      # The message is the traceback of a worker.
+      reason = str(error).strip().splitlines()[-1]
+      raise ChildProcessError(f"the Beam pipeline failed: {reason}") from error
+    finally:
+      paths.remove(counts_file)
+
+  return build
+
+
 def _log(
   config: PretrainingDataConfig, summary: Summary, seconds: float
 ) -> None:
@@ -255,7 +310,7 @@ def _log(
       "masked": f"{counts.num_masked / num_instances:.2f} per instance",
       "next sentence": f"{random_next:.1%} random",
     }
-    if random_next > _MAX_RANDOM_NEXT:
+    if random_next > 0.9:  # About half of them should be.
       logging.warning(
         "%.1f%% of the next sentences are random, so lines probably hold "
         "several sentences, which build-corpus splits. Documents of one "

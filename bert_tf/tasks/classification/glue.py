@@ -60,20 +60,30 @@ def get_task(name: str, xnli_language: str = "zh") -> FileLayout:
 
   xnli_language, such as "de", is the language of XNLI's texts.
   """
+  names = {each.lower().replace("-", ""): each for each in config.TASK_NAMES}
   wanted = re.sub("[-_]", "", name.lower())
-  if wanted == "xnli":
-    return _xnli(xnli_language)
-  for official_name, task in _GLUE.items():
-    if official_name.lower().replace("-", "") == wanted:
-      return _official(official_name, task)
-  names = [*map(str.lower, config.TASK_NAMES), *config.FILE_FORMATS]
-  raise ValueError(
-    f"task_name {name!r} is not one of {', '.join(names)}. To use a "
-    "DataProcessor of your own, set `processor=MODULE:CLASS`."
-  )
-
-
-def _official(name: str, task: _Task) -> FileLayout:
+  if wanted not in names:
+    allowed = [*map(str.lower, config.TASK_NAMES), *config.FILE_FORMATS]
+    raise ValueError(
+      f"task_name {name!r} is not one of {', '.join(allowed)}. To use a "
+      "DataProcessor of your own, set `processor=MODULE:CLASS`."
+    )
+  name = names[wanted]
+  if name == "XNLI":
+    # The training data are translated MNLI.
+    file = f"multinli/multinli.train.{xnli_language}.tsv"
+    only = ("language", xnli_language)
+    return FileLayout(
+      name,
+      _NLI,
+      (),
+      {
+        "train": Split(file, "train", "premise", "hypo", "label"),
+        "dev": Split("xnli.dev.tsv", "dev", *_PAIR, "gold_label", only=only),
+      },
+      label_spellings={"contradictory": "contradiction"},
+    )
+  task = _GLUE[name]
   columns = (*task.texts, task.label)
   dev, test = f"dev{task.suffix}", f"test{task.suffix}"
   guid = "index" if task.suffix else None  # In the files of MNLI.
@@ -98,20 +108,4 @@ def _official(name: str, task: _Task) -> FileLayout:
     problem_type="classification" if task.labels else "regression",
     number_range=None if task.labels else (0.0, 5.0),
     submission="MNLI-m.tsv" if name == "MNLI" else f"{name}.tsv",
-  )
-
-
-def _xnli(language: str) -> FileLayout:
-  # The training data are translated MNLI.
-  file = f"multinli/multinli.train.{language}.tsv"
-  dev = Split("xnli.dev.tsv", "dev", *_PAIR, "gold_label")
-  return FileLayout(
-    "XNLI",
-    _NLI,
-    (),
-    {
-      "train": Split(file, "train", "premise", "hypo", "label"),
-      "dev": dataclasses.replace(dev, only=("language", language)),
-    },
-    label_spellings={"contradictory": "contradiction"},
   )

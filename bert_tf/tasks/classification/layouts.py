@@ -16,13 +16,6 @@ from bert_tf.files.tables import BadRowError, Column
 from bert_tf.tasks.classification.config import LABEL_SEPARATOR
 from bert_tf.tasks.rows import Row, labels_in
 
-# Metrics of a user's own data in addition to accuracy.
-_OWN_METRICS = {
-  "classification": ("macro_f1",),
-  "regression": ("pearson", "spearman"),
-  "multilabel": ("micro_f1", "macro_f1"),
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class Split:
@@ -48,7 +41,7 @@ class FileLayout:
   # The labels that the task prescribes, in the order of their ids; None to take
   # them from the training file; () in a regression.
   labels: tuple[str, ...] | None
-  # Metrics in addition to accuracy, names in metrics.METRICS.
+  # Metrics in addition to accuracy, names in task.METRICS.
   metrics: tuple[str, ...]
   # The splits that exist, of "train", "dev" and "test".
   splits: Mapping[str, Split]
@@ -74,17 +67,22 @@ def own_files(
 
   The arguments are settings of config.ClassificationConfig.
   """
+  names = ("text_a_column", "text_b_column", "label_column")
   columns = tables.parse_columns(
     file_format, (text_a_column, text_b_column, label_column)
   )
   text_a, text_b, label = columns
   if text_a is None or label is None:
     raise ValueError("`text_a_column` and `label_column` cannot be empty.")
-  names = ("text_a_column", "text_b_column", "label_column")
+  metrics = {
+    "classification": ("macro_f1",),
+    "regression": ("pearson", "spearman"),
+    "multilabel": ("micro_f1", "macro_f1"),
+  }
   return FileLayout(
     name="own data",
     labels=() if problem_type == "regression" else None,
-    metrics=_OWN_METRICS[problem_type],
+    metrics=metrics[problem_type],
     splits={
       name: Split(f"{name}.{file_format}", name, text_a, text_b, label)
       for name in ("train", "dev", "test")
@@ -135,9 +133,8 @@ def read_rows(
   Raises ValueError with file and line for a faulty row; also for a missing
   column, or if the file holds no row. If `labels` is None, any label is valid.
   """
-  split = layout.splits[name]
+  split, is_test = layout.splits[name], name == "test"
   only, value = split.only or (None, None)
-  is_test = name == "test"
   label = [] if split.label is None else [split.label]
   texts = (split.text_a, split.text_b, split.guid, only)
   needed = [column for column in texts if column is not None]
@@ -149,8 +146,8 @@ def read_rows(
     end = line - 1
     if split.guid is not None:
       end = tables.get_cell(cells, split.guid)
-    row: Row = {"id": f"{split.prefix}-{end}"}
-    row["text"] = tables.get_text(cells, split.text_a, may_be_empty=is_test)
+    text = tables.get_text(cells, split.text_a, may_be_empty=is_test)
+    row: Row = {"id": f"{split.prefix}-{end}", "text": text}
     if split.text_b is not None:
       # An empty second text means a single text, as in the 2018 release.
       row["text_b"] = tables.get_text(cells, split.text_b, may_be_empty=True)
@@ -191,7 +188,15 @@ def read_label(
 ) -> str | float | list[str]:
   """Parses a cell or a Python value; raises tables.BadRowError if no label."""
   if layout.problem_type == "regression":
-    return _read_number(value, layout.number_range or (-math.inf, math.inf))
+    low, high = layout.number_range or (-math.inf, math.inf)
+    try:  # Other types, such as NumPy's datetime64, are not numbers.
+      is_real = isinstance(value, str | numbers.Real)
+      number = float(value) if is_real else math.nan
+    except ValueError:
+      number = math.nan
+    if not (math.isfinite(number) and low <= number <= high):
+      raise BadRowError(f"label {value!r} is not a number from {low} to {high}")
+    return number
   if layout.problem_type == "classification":
     return _read_name(value, layout, labels)
   if isinstance(value, str):
@@ -222,14 +227,3 @@ def _read_name(value: Any, layout: FileLayout, labels: LabelSpec | None) -> str:
   if labels is not None and name not in labels.labels:
     raise BadRowError(labels.unknown_label(value))
   return name
-
-
-def _read_number(value: Any, limits: tuple[float, float]) -> float:
-  try:  # Other types, such as NumPy's datetime64, are not numbers.
-    number = float(value) if isinstance(value, str | numbers.Real) else math.nan
-  except ValueError:
-    number = math.nan
-  low, high = limits
-  if not (math.isfinite(number) and low <= number <= high):
-    raise BadRowError(f"label {value!r} is not a number from {low} to {high}")
-  return number

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,16 +10,20 @@ from typing import Any
 
 import numpy as np
 from absl import logging
-from sklearn.metrics import classification_report
+from scipy import stats
+from sklearn.metrics import (
+  classification_report,
+  f1_score,
+  matthews_corrcoef,
+)
 
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
 from bert_tf.checkpoint.run_info import LabelSpec
 from bert_tf.files import atomic, json_files, paths, text_lines
 from bert_tf.model import losses
-from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
-from bert_tf.tasks.classification import glue, layouts, metrics, processors
+from bert_tf.tasks.classification import glue, layouts, processors
 from bert_tf.tasks.classification.config import (
   ClassificationConfig,
   ClassificationSettings,
@@ -29,6 +34,24 @@ from bert_tf.tasks.setup import Setup
 from bert_tf.training import results
 
 Rows = Sequence[Row]
+
+
+def _f1(labels: np.ndarray, predicted: np.ndarray, average: str) -> float:
+  # scikit-learn takes a single label of a multi-label task for two classes.
+  average = "binary" if labels.shape[1:] == (1,) else average
+  return f1_score(labels, predicted, average=average, zero_division=0)
+
+
+# Metrics by name. Each takes true and predicted labels in the form that
+# `decide` returns.
+METRICS = {
+  "f1": functools.partial(_f1, average="binary"),
+  "macro_f1": functools.partial(_f1, average="macro"),
+  "micro_f1": functools.partial(_f1, average="micro"),
+  "matthews_correlation": matthews_corrcoef,
+  "pearson": lambda a, b: stats.pearsonr(a, b).statistic,
+  "spearman": lambda a, b: stats.spearmanr(a, b).statistic,
+}
 
 
 def file_layout(
@@ -77,8 +100,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   in a regression.
 
   Args:
-    layout: the files of the task's data; None without a config.
-    parts: the rows of a single file, by split, once they are read.
+    layout: the files of the task's data; none without a config.
   """
 
   name = "classification"
@@ -86,10 +108,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
   loss_mask = "is_real_example"
 
-  layout: FileLayout | None = None
-  parts: dict[str, Rows] = dataclasses.field(
-    default_factory=dict, compare=False, repr=False
-  )
+  layout: FileLayout = FileLayout("", None, (), {})
 
   @classmethod
   def create(cls, setup: Setup[Any]) -> "ClassificationTask":
@@ -106,11 +125,6 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     return cls.build(setup, labels=labels, layout=layout)
 
   @property
-  def _layout(self) -> FileLayout:
-    assert self.layout is not None
-    return self.layout
-
-  @property
   def _spec(self) -> LabelSpec:
     assert self.labels is not None
     return self.labels
@@ -123,8 +137,8 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   @property
   def metrics(self) -> tuple[str, ...]:
     """Names of the results, the task's metrics first."""
-    names = (*self._layout.metrics, *super().metrics)
-    if self._layout.problem_type == run_info.REGRESSION:
+    names = (*self.layout.metrics, *super().metrics)
+    if self.layout.problem_type == run_info.REGRESSION:
       return tuple(name for name in names if name != "eval_accuracy")
     return names
 
@@ -133,43 +147,38 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     """The file of each split."""
     config, names = self.config, ("train", "dev", "test")
     if config.data_file:
-      file = base.SplitFile(config.data_file, "data_file")
+      train = base.SplitFile(config.data_file, "data_file")
       no_dev = base.SplitFile(None, "eval_fraction")
-      dev = file if config.eval_fraction else no_dev
-      return {
-        "train": file,
-        "dev": dev,
-        "test": base.SplitFile(None, "data_dir"),
-      }
+      dev = train if config.eval_fraction else no_dev
+      test = base.SplitFile(None, "data_dir")
+      return {"train": train, "dev": dev, "test": test}
     if config.processor:
       return dict.fromkeys(names, base.SplitFile(config.data_dir, "data_dir"))
     found = dict.fromkeys(names, base.SplitFile(None, "task_name"))
-    for name, split in self._layout.splits.items():
+    for name, split in self.layout.splits.items():
       path = os.path.join(config.data_dir, split.file)
       found[name] = base.SplitFile(path, "data_dir")
     return found
 
   def read(self, split: str) -> Rows:
     """Reads the rows of a split."""
-    config = self.config
+    config, layout = self.config, self.layout
     if config.data_file:
-      if not self.parts:
-        self.parts.update(split_data_file(config, self._layout, self.labels))
-      return self.parts[split]
+      return split_data_file(config, layout, self.labels)[split]
     if config.processor:
-      processor = processors.load_processor(config.processor)
       return processors.read_examples(
-        processor, split, config.data_dir or "", self._spec.labels
+        processors.load_processor(config.processor),
+        split,
+        config.data_dir,
+        self._spec.labels,
       )
-    return layouts.read_rows(
-      config.data_dir or "", self._layout, self.labels, split
-    )
+    return layouts.read_rows(config.data_dir, layout, self.labels, split)
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds a class, a number or a list of classes."""
     label = list(label) if isinstance(label, tuple | set) else label
-    name = layouts.read_label(label, self._layout, self.labels)
-    return {**row, "label": name}
+    label = layouts.read_label(label, self.layout, self.labels)
+    return {**row, "label": label}
 
   def infer(self, rows: Rows, source: str) -> "ClassificationTask":
     """Returns the task with its labels, and whether its rows are pairs."""
@@ -181,18 +190,18 @@ class ClassificationTask(base.Task[ClassificationSettings]):
         f"long_text {long_text!r} is for single texts, but {source} has pairs. "
         "Set `long_text=truncate`."
       )
-    changed = dataclasses.replace(self.settings, is_pair=is_pair)
-    return dataclasses.replace(task, settings=changed)
+    settings = dataclasses.replace(self.settings, is_pair=is_pair)
+    return dataclasses.replace(task, settings=settings)
 
   def infer_labels(self, rows: Rows, source: str) -> LabelSpec:
     """Returns the labels of the training rows, sorted."""
-    labels, problem_type = layouts.infer_labels(rows), self._layout.problem_type
+    labels, problem_type = layouts.infer_labels(rows), self.layout.problem_type
     if len(labels) < (2 if problem_type == run_info.CLASSIFICATION else 1):
       raise ValueError(
         f"{source} has too few different labels ({', '.join(labels)}). Is "
         "`label_column` right?"
       )
-    return LabelSpec(self._layout.name, problem_type, labels)
+    return LabelSpec(self.layout.name, problem_type, labels)
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields one sequence of a row; several if `long_text` reads windows."""
@@ -211,20 +220,10 @@ class ClassificationTask(base.Task[ClassificationSettings]):
 
   def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the label of the row for each of its windows."""
-    [label_ids] = metrics.label_ids([row.get("label")], self._spec)
-    features = {"label_ids": label_ids, "is_real_example": np.array([1])}
+    [ids] = label_ids([row.get("label")], self._spec)
+    features = {"label_ids": ids, "is_real_example": np.array([1])}
     for _ in inputs.sequences:
       yield features
-
-  def compute_losses(
-    self, outputs: Tensor, features: losses.Features
-  ) -> tuple[Tensor, Tensor | None]:
-    """Returns the loss of each example, and whether its label is right."""
-    target = features["label_ids"], self._spec.problem_type
-    return (
-      losses.per_example_loss(outputs, *target),
-      losses.per_example_hits(outputs, *target),
-    )
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
@@ -233,46 +232,41 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     logits = np.stack([output["logits"] for output in outputs])  # [windows, C]
     mean = logits.sum(axis=0) / np.float32(len(logits))
     probabilities = base.probabilities(mean, self._spec.problem_type)
-    return metrics.to_answer(self._spec, probabilities)
+    return to_answer(self._spec, probabilities)
 
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns the official metrics and, with windows, means over rows."""
     pair = self._compare(rows, answers)
-    scores = {
-      name: float(metrics.METRICS[name](*pair)) for name in self._layout.metrics
-    }
-    if self.counts_windows:
-      scores |= self._row_means(rows, answers)
-    return scores
-
-  def _compare(
-    self, rows: Rows, answers: Sequence[Answer]
-  ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the true and the predicted labels, as `metrics.decide`."""
-    labels = metrics.label_ids([row["label"] for row in rows], self._spec)
-    probabilities = metrics.to_probabilities(answers)
-    predicted = metrics.decide(probabilities, self._spec.problem_type)
-    return labels.reshape(predicted.shape), predicted
-
-  def _row_means(self, rows: Rows, answers: Sequence[Answer]) -> Results:
-    """Returns the means over rows; records would count a text several times."""
+    scores = {name: float(METRICS[name](*pair)) for name in self.layout.metrics}
+    if not self.counts_windows:
+      return scores
+    # Means over records would count a text several times.
     problem_type = self._spec.problem_type
-    values = metrics.to_probabilities(answers)
+    values = to_probabilities(answers)
     if problem_type != run_info.REGRESSION:
       # Logits with these probabilities, which may have been rounded to 0 or 1.
       values = np.clip(values, np.finfo(np.float32).tiny, 1 - 2.0**-24)
       is_multilabel = problem_type == run_info.MULTILABEL
       values = np.log(values) - is_multilabel * np.log1p(-values)
-    labels = metrics.label_ids([row["label"] for row in rows], self._spec)
+    labels = label_ids([row["label"] for row in rows], self._spec)
     means = {
       "example_loss": losses.per_example_loss(values, labels, problem_type),
       "accuracy": losses.per_example_hits(values, labels, problem_type),
     }
-    return {
+    return scores | {
       name: float(np.sum(each) / len(rows))
       for name, each in means.items()
       if each is not None
     }
+
+  def _compare(
+    self, rows: Rows, answers: Sequence[Answer]
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the true and the predicted labels, as `decide`."""
+    labels = label_ids([row["label"] for row in rows], self._spec)
+    probabilities = to_probabilities(answers)
+    predicted = decide(probabilities, self._spec.problem_type)
+    return labels.reshape(predicted.shape), predicted
 
   def write_evaluation(
     self, output_dir: str, rows: Rows, answers: Sequence[Answer]
@@ -302,7 +296,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   ) -> Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
     answers = list(answers)
-    members = [metrics.to_probabilities(answers)]
+    members = [to_probabilities(answers)]
     for folder in self.config.ensemble_with:
       path = os.path.join(folder, "test_results.tsv")
       lines = text_lines.read_text(path).splitlines()
@@ -316,15 +310,15 @@ class ClassificationTask(base.Task[ClassificationSettings]):
         )
     if len(members) > 1:
       means = np.mean(members, axis=0)
-      answers = [metrics.to_answer(self._spec, row) for row in means]
+      answers = [to_answer(self._spec, row) for row in means]
     results.write_probabilities(output_dir, self._describe(rows, answers))
-    if self._layout.submission:
+    if self.layout.submission:
       cells = [answer["label"] for answer in answers]
       # GLUE requires numbers within the limits.
-      if limits := self._layout.number_range:
+      if limits := self.layout.number_range:
         cells = [f"{np.clip(cell, *limits):.3f}" for cell in cells]
       lines = [f"{index}\t{cell}" for index, cell in enumerate(cells)]
-      path = os.path.join(output_dir, self._layout.submission)
+      path = os.path.join(output_dir, self.layout.submission)
       results.write_lines(path, ["index\tprediction", *lines])
     return {}
 
@@ -401,3 +395,58 @@ def cut_windows(
     starts = [*range(0, last, max(1, room // 2)), last]
     return [ids[start : start + room] for start in starts]
   return [ids[:room]]
+
+
+def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
+  """Decides by probabilities, float32 [B, C].
+
+  Returns int [B], the most probable class; float32 [B], the number of a
+  regression; or int [B, C], 1 for each label with a probability above 0.5.
+  """
+  if problem_type == "regression":
+    return probabilities[:, 0]
+  if problem_type == "multilabel":
+    return (probabilities > 0.5).astype(int)
+  return probabilities.argmax(axis=-1)
+
+
+def to_answer(spec: LabelSpec, probabilities: np.ndarray) -> Answer:
+  """Returns `label` and `probabilities` of a row's probabilities, float32 [C].
+
+  The label is a list for multilabel, and for regression a number; then
+  `probabilities` are empty.
+  """
+  [value] = decide(probabilities[None], spec.problem_type)
+  label: Any
+  if spec.problem_type == "regression":
+    [label] = base.digits(probabilities)
+  elif spec.problem_type == "multilabel":
+    label = [name for name, applies in zip(spec.labels, value) if applies]
+  else:
+    label = spec.labels[value]
+  by_label = dict(zip(spec.labels, base.digits(probabilities)))
+  return {"label": label, "probabilities": by_label}
+
+
+def to_probabilities(answers: Iterable[Answer]) -> np.ndarray:
+  """Returns the probabilities of answers of `to_answer`, float32 [B, C]."""
+  return np.array(
+    [[*a["probabilities"].values()] or [a["label"]] for a in answers],
+    np.float32,
+  )
+
+
+def label_ids(labels: Sequence[Any], spec: LabelSpec) -> np.ndarray:
+  """Returns the ids of labels; zeros for None, which is not known.
+
+  Returns:
+    int64 [B, 1], the classes; float32 [B, 1], the numbers of a regression; or
+    int64 [B, C] in multilabel, 1 for each applicable label.
+  """
+  if spec.problem_type == "regression":
+    return np.array([[label or 0.0] for label in labels], np.float32)
+  if spec.problem_type == "multilabel":
+    rows = [[name in (label or ()) for name in spec.labels] for label in labels]
+    return np.array(rows, np.int64)
+  ids = {name: i for i, name in enumerate(spec.labels)}
+  return np.array([[0 if x is None else ids[x]] for x in labels], np.int64)

@@ -1,4 +1,4 @@
-"""Reads sentences with named entities from files in CoNLL's format.
+"""Sentences with named entities: files in CoNLL's format, tags and words.
 
 A line holds a word and its other columns. If a line has a tab, tabs separate
 its columns, and a word may contain spaces; otherwise spaces separate columns. A
@@ -9,14 +9,24 @@ entity has the tag B-TYPE, its other words I-TYPE, and words outside of entities
 O.
 """
 
+import functools
 import itertools
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
 
 from bert_tf.files import text_lines
 from bert_tf.tasks.rows import Row
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
+
+_WORD = re.compile(r"\S+")
+# Words that keep a period after them: U.S., initials and titles.
+_ABBREVIATION = r"(?:.*[^\W\d_]\.[^\W\d_]+|[A-Z]|Mrs?|Ms|Dr|St|Prof|Jr|Sr)\."
+# Parts of words that were split already: 's, n't.
+_CLITIC = re.compile(r"['’][^\W\d_]{1,2}|n['’]t")
+_SIGN = re.compile(r"\.\.+|.")  # An ellipsis is a single sign.
 
 
 def read_sentences(
@@ -131,3 +141,44 @@ def is_tag(text: str) -> bool:
   """Returns whether a text is a tag: O, B-TYPE, I-TYPE, or B or I."""
   prefix, dash, type_ = text.partition("-")
   return text == OUTSIDE or (prefix in ("B", "I") and bool(type_) == bool(dash))
+
+
+def split_at_spaces(text: str) -> Iterator[tuple[str, int]]:
+  """Yields the words of a text, each with its index in the text."""
+  return ((match[0], match.start()) for match in _WORD.finditer(text))
+
+
+def split_punctuation(text: str) -> Iterator[tuple[str, int]]:
+  """Yields the words and signs of ordinary text, each with its index.
+
+  In "He left Bonn, Germany's old capital (in 1843)." the comma is a word, as in
+  the data of named entities. Only the edges of words are split: U.S.,
+  20-year-old and 3.5 stay whole.
+  """
+  for word in _WORD.finditer(text):
+    parts = _word_pattern().fullmatch(text, *word.span())
+    if not parts or not parts[2] or _CLITIC.fullmatch(word[0]):
+      yield word[0], word.start()
+      continue
+    before, core, possessive, after = map(parts.span, range(1, 5))
+    signs = [
+      [sign.span() for sign in _SIGN.finditer(text, *span)]
+      for span in (before, after)
+    ]
+    for first, end in (*signs[0], core, possessive, *signs[1]):
+      if first < end:
+        yield text[first:end], first
+
+
+@functools.cache
+def _word_pattern() -> re.Pattern[str]:
+  """Groups a word into signs, its core, a possessive 's, and signs."""
+  signs: dict[str, str] = dict.fromkeys(("Pi", "Pf", "Ps", "Pe"), "")
+  for char in map(chr, range(0x10000)):
+    if (category := unicodedata.category(char)) in signs:
+      signs[category] += re.escape(char)
+  quotes = f"\"'`{signs['Pi']}{signs['Pf']}"
+  before, after = f"¿¡{quotes}{signs['Ps']}", f".,;:!?…{quotes}{signs['Pe']}"
+  return re.compile(
+    rf"([{before}]*)({_ABBREVIATION}|.*?)(['’][sS])?([{after}]*)"
+  )

@@ -11,16 +11,22 @@ import numpy as np
 from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
 from bert_tf.checkpoint.run_info import LabelSpec
-from bert_tf.files import paths
+from bert_tf.files import packages, paths
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
-from bert_tf.tasks.ner import examples, metrics, words
+from bert_tf.tasks.ner import examples
 from bert_tf.tasks.ner.config import NerSettings
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.training import results
 
 Rows = Sequence[Row]
+
+# The prefixes of other schemes, BIOES, BILOU and BMES, as seqeval reads them.
+_PREFIXES = dict(zip("BIMELSU", "BIIEESS"))
+
+# Scores of all entities. Scores of one type of entity have the prefix TYPE_.
+SCORES = ("f1", "precision", "recall")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +46,7 @@ class NerTask(base.Task[NerSettings]):
   noun = "training windows"
   position_features = ("label_ids", "label_mask")
   first_results = (
-    *metrics.SCORES,
+    *SCORES,
     "accuracy",
     "eval_accuracy",
     "eval_loss",
@@ -60,16 +66,12 @@ class NerTask(base.Task[NerSettings]):
   @property
   def metrics(self) -> tuple[str, ...]:
     """The scores of all entities, those of each type, and the means."""
-    return (*metrics.result_names(self._labels), *super().metrics)
-
-  @property
-  def _spec(self) -> LabelSpec:
-    assert self.labels is not None
-    return self.labels
+    return (*result_names(self._labels), *super().metrics)
 
   @property
   def _labels(self) -> tuple[str, ...]:
-    return self._spec.labels
+    assert self.labels is not None
+    return self.labels.labels
 
   def variants(self) -> Mapping[str, "NerTask"]:
     """Returns `plain_text`, for texts with punctuation beside words."""
@@ -92,12 +94,14 @@ class NerTask(base.Task[NerSettings]):
         )
       return rows
     if split != "train":
-      metrics.import_seqeval()  # Fails here, not after hours of training.
-    for row in rows if self.labels else ():
+      import_seqeval()  # Fails here, not after hours of training.
+    if self.labels is None:
+      return rows
+    for row in rows:
       labels = examples.to_labels(row["label"], self._labels)
       if None in labels:
         index = labels.index(None)
-        unknown = self._spec.unknown_label(row["label"][index])
+        unknown = self.labels.unknown_label(row["label"][index])
         raise ValueError(
           f"{path}:{row['line'] + index}: {unknown} (`tag_column`)."
         )
@@ -107,8 +111,8 @@ class NerTask(base.Task[NerSettings]):
   def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds the labels of the words: tags, or a text of tags."""
     if split != "train":
-      metrics.import_seqeval()  # Fails here, not after hours of training.
-    found = [word for word, _ in words.split_at_spaces(row["text"])]
+      import_seqeval()  # Fails here, not after hours of training.
+    found = [word for word, _ in examples.split_at_spaces(row["text"])]
     tags = label.split() if isinstance(label, str) else label
     if not isinstance(tags, list | tuple) or len(tags) != len(found):
       raise ValueError(
@@ -118,11 +122,11 @@ class NerTask(base.Task[NerSettings]):
     labels: list[str | None] = [*examples.to_iob2(tags)]
     if self.labels:
       labels = examples.to_labels(tags, self._labels)
-    for tag, known in zip(tags, labels):
-      if known is None:
-        raise ValueError(f"{self._spec.unknown_label(tag)}.")
-      if self.labels is None and not examples.is_tag(tag):
-        raise ValueError(f"{tag!r} is not a tag.")
+      if None in labels:
+        unknown = tags[labels.index(None)]
+        raise ValueError(f"{self.labels.unknown_label(unknown)}.")
+    elif faulty := [tag for tag in tags if not examples.is_tag(tag)]:
+      raise ValueError(f"{faulty[0]!r} is not a tag.")
     return {**row, "words": found, "label": labels}
 
   def infer_labels(self, rows: Rows, source: str) -> LabelSpec:
@@ -150,12 +154,11 @@ class NerTask(base.Task[NerSettings]):
     if "words" in row:
       sizes = (len(word) + 1 for word in row["words"])
       return {**row, "starts": [*itertools.accumulate(sizes, initial=0)]}
-    split = words.split_at_spaces
+    split = examples.split_at_spaces
     if self.splits_punctuation:
-      split = words.split_punctuation
-    places = [*split(row["text"])]
-    starts = [start for _, start in places]
-    return {**row, "words": [word for word, _ in places], "starts": starts}
+      split = examples.split_punctuation
+    places = {start: word for word, start in split(row["text"])}
+    return {**row, "words": [*places.values()], "starts": [*places]}
 
   def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the labels of each window's words; 0 if they are not known."""
@@ -189,30 +192,22 @@ class NerTask(base.Task[NerSettings]):
     )  # [words, C]
     highest = base.digits(base.probabilities(logits).max(axis=-1))
     labels = [self._labels[i] for i in logits.argmax(axis=-1)]
-    all_words = zip(sentence["words"], sentence["starts"], labels, highest)
-    return {
-      "words": [
-        {
-          "word": word,
-          "label": label,
-          "probability": probability,
-          "start": start,
-          "end": start + len(word),
-        }
-        for word, start, label, probability in all_words
-      ]
-    }
+    names = ("word", "label", "probability", "start", "end")
+    starts = sentence["starts"]
+    ends = [start + len(word) for word, start in zip(sentence["words"], starts)]
+    values = zip(sentence["words"], labels, highest, starts, ends)
+    return {"words": [dict(zip(names, each)) for each in values]}
 
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns precision, recall and F1 of the entities."""
-    return metrics.compute_scores(rows, _labels_of(answers), self._labels)
+    return compute_scores(rows, _labels_of(answers), self._labels)
 
   def write_evaluation(
     self, output_dir: str, rows: Rows, answers: Sequence[Answer]
   ) -> None:
     """Writes the words, tags and predicted tags to eval_predictions.txt."""
     path = os.path.join(output_dir, "eval_predictions.txt")
-    metrics.write_predictions(path, rows, _labels_of(answers))
+    write_conll(path, rows, _labels_of(answers))
 
   def write_predictions(
     self, output_dir: str, rows: Rows, answers: Iterable[Answer]
@@ -223,12 +218,12 @@ class NerTask(base.Task[NerSettings]):
     """
     predicted = _labels_of(answers)
     path = os.path.join(output_dir, "test_predictions.txt")
-    metrics.write_predictions(path, rows, predicted)
+    write_conll(path, rows, predicted)
     results_file = os.path.join(output_dir, "test_results.txt")
     if "label" not in rows[0]:
-      paths.remove(results_file)  # The scores of earlier predictions.
+      paths.remove(results_file)
       return {}
-    scores = metrics.compute_scores(rows, predicted, self._labels)
+    scores = compute_scores(rows, predicted, self._labels)
     gold = [label for row in rows for label in row["label"]]
     found = [label for labels in predicted for label in labels]
     scores["accuracy"] = float(np.mean([a == b for a, b in zip(gold, found)]))
@@ -279,7 +274,13 @@ def make_windows(
       sentence_start = sentence_end
       sentence_end += len(sentence["words"])
       inputs, positions = [], []
-      for first, end in _spans(starts, sentence_start, sentence_end, room):
+      # Each window labels the words from one bound to the next.
+      bounds = [sentence_start]
+      if starts[sentence_end] - starts[sentence_start] > room:
+        for word in range(sentence_start + 1, sentence_end):
+          if starts[word + 1] - starts[bounds[-1]] > room // 2:
+            bounds.append(word)
+      for first, end in itertools.pairwise([*bounds, sentence_end]):
         spare = room - (starts[end] - starts[first])
         before, after = starts[first], len(ids) - starts[end]
         # Split evenly; space that one side does not need goes to the other.
@@ -292,15 +293,82 @@ def make_windows(
       yield base.Inputs(inputs, (sentence, positions), is_cut=len(inputs) > 1)
 
 
-def _spans(
-  starts: Sequence[int], first: int, end: int, room: int
-) -> Iterator[tuple[int, int]]:
-  # The first word and the end of the words that each window labels.
-  if starts[end] - starts[first] <= room:
-    yield first, end
-    return
-  for last in range(first + 1, end):
-    if starts[last + 1] - starts[first] > room // 2:
-      yield first, last
-      first = last
-  yield first, end
+def result_names(labels: Sequence[str]) -> list[str]:
+  """Returns the names of `compute_scores`: of all entities first, then by type.
+
+  The labels B and I, without a type, have no scores of their own.
+  """
+  types = dict.fromkeys(_entity_tag(label)[2:] for label in labels)
+  prefixes = ["", *(f"{type_}_" for type_ in types if type_)]
+  return [prefix + name for prefix in prefixes for name in SCORES]
+
+
+def _entity_tag(label: str) -> str:
+  """Returns a label as seqeval reads it: without a prefix it means I-."""
+  prefix, dash, type_ = label.partition("-")
+  if dash and prefix in _PREFIXES:
+    return f"{_PREFIXES[prefix]}-{type_}"
+  return label if examples.is_tag(label) else f"I-{label}"
+
+
+def import_seqeval() -> Any:
+  """Returns the module that scores entities; ImportError without seqeval."""
+  with packages.needs_extra("scoring entities", extra="ner"):
+    from seqeval.metrics import sequence_labeling
+  return sequence_labeling
+
+
+def compute_scores(
+  sentences: Sequence[Row],
+  predicted: Sequence[Sequence[str]],
+  labels: Sequence[str],
+) -> dict[str, float]:
+  """Returns precision, recall and F1 of entities, as conlleval does.
+
+  An entity is correct if its first word, its last word and its type are. An I-
+  that does not continue an entity begins one, and equal labels without B- and
+  I- in a row are one entity. Division by 0 results in 0. The names are those of
+  `result_names`.
+  """
+  seqeval = import_seqeval()
+  gold = [[*map(_entity_tag, row["label"])] for row in sentences]
+  predicted = [[*map(_entity_tag, tags)] for tags in predicted]
+  found = dict.fromkeys(result_names(labels), 0.0)
+  if {tag for row in (*gold, *predicted) for tag in row} <= {examples.OUTSIDE}:
+    return found
+  report = seqeval.classification_report(
+    gold, predicted, output_dict=True, zero_division=0
+  )
+  for type_, row in report.items():
+    prefix = "" if type_ == "micro avg" else f"{type_}_"
+    for name in SCORES:
+      if prefix + name in found:
+        key = "f1-score" if name == "f1" else name
+        found[prefix + name] = float(row[key])
+  return found
+
+
+def write_conll(
+  path: str, sentences: Sequence[Row], predicted: Sequence[Sequence[str]]
+) -> None:
+  """Writes `word gold predicted` lines, the input of conlleval.
+
+  Without known tags, the lines are `word predicted`. A blank line ends each
+  sentence, and -DOCSTART- lines keep their places. Spaces separate columns, or
+  tabs if a word contains a space.
+  """
+  has_blanks = any(" " in word for row in sentences for word in row["words"])
+  separator = "\t" if has_blanks else " "
+  lines: list[str] = []
+  document = 0
+  for row, tags in zip(sentences, predicted):
+    columns = [row["words"], tags]
+    if "label" in row:
+      columns.insert(1, row["label"])
+    outside = [examples.OUTSIDE] * (len(columns) - 1)
+    start = separator.join([examples.DOCUMENT_START, *outside])
+    number = row.get("document", 0)
+    lines += [start, ""] * (number - document)
+    document = number
+    lines += [*map(separator.join, zip(*columns)), ""]
+  results.write_lines(path, lines)

@@ -16,15 +16,10 @@ from bert_tf import tokenization
 from bert_tf.files import atomic
 from bert_tf.tasks.rows import Answer
 from bert_tf.tasks.squad.config import SquadSettings
-from bert_tf.tasks.squad.examples import Context
-from bert_tf.tasks.squad.windows import InputFeatures
+from bert_tf.tasks.squad.examples import Context, InputFeatures
 
 # The null odds if "" is the only possible answer. They exceed any threshold.
 NO_SPAN_ODDS = 1000000.0
-# The answer if there is no span and "" is not allowed.
-NO_SPAN_TEXT = "empty"
-# The fields of a candidate in nbest_predictions.json, in the original's order.
-_NBEST_FIELDS = ("text", "probability", "start_logit", "end_logit")
 
 
 class AnswerDecoder:
@@ -36,9 +31,8 @@ class AnswerDecoder:
     self._tokenizer = tokenizer
     self._settings = settings
     # Contexts repeat their words.
-    self._basic_tokens = functools.lru_cache(maxsize=1 << 16)(
-      tokenizer.basic_tokenizer.tokenize
-    )
+    cache = functools.lru_cache(maxsize=1 << 16)
+    self._basic_tokens = cache(tokenizer.basic_tokenizer.tokenize)
 
   def predict(
     self,
@@ -198,10 +192,10 @@ def _candidate(
   start: int = 0,
   end: int = 0,
 ) -> Answer:
-  logits = {"start_logit": float(start_logit), "end_logit": float(end_logit)}
   return {
     "text": text,
-    **logits,
+    "start_logit": float(start_logit),
+    "end_logit": float(end_logit),
     "probability": 0.0,
     "start": start,
     "end": end,
@@ -210,7 +204,7 @@ def _candidate(
 
 def file_text(text: str | None, version_2_with_negative: bool) -> str:
   """Returns what the original's files have for the text of an answer."""
-  no_answer = "" if version_2_with_negative else NO_SPAN_TEXT
+  no_answer = "" if version_2_with_negative else "empty"
   return no_answer if text is None else text
 
 
@@ -226,10 +220,12 @@ def write_predictions(
     "nbest_predictions.json": {},
   }
   texts, nbest = contents.values()
+  # In the original's order.
+  fields = ("text", "probability", "start_logit", "end_logit")
   for qas_id, answer in answers.items():
     texts[qas_id] = file_text(answer["answer"], version_2_with_negative)
     nbest[qas_id] = [
-      {name: candidate[name] for name in _NBEST_FIELDS}
+      {name: candidate[name] for name in fields}
       | {"text": file_text(candidate["text"], version_2_with_negative)}
       for candidate in answer["nbest"]
     ]

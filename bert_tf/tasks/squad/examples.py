@@ -1,13 +1,14 @@
-"""Reads files in the format of SQuAD 1.1 and 2.0 as rows."""
+"""Reads files in the format of SQuAD 1.1 and 2.0 as rows; their windows."""
 
 import bisect
 import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
 
 from bert_tf import tokenization
@@ -66,6 +67,22 @@ class Context:
   def char_starts(self) -> list[int]:
     """The index in the text of each word's first character."""
     return [match.start() for match in _WORD.finditer(self.text)]
+
+
+@dataclasses.dataclass(frozen=True)
+class InputFeatures:
+  """One window, which is one record."""
+
+  unique_id: int  # Counted from 1000000000 over all windows.
+  # Without padding: [CLS] question [SEP] context [SEP].
+  input_ids: Sequence[int]
+  doc_offset: int  # The position of the first piece of the context.
+  words: np.ndarray  # int32 [pieces]. The word of each piece of the context.
+  # bool [pieces]. Whether the piece has the most context in this window.
+  is_max_context: np.ndarray
+  # First and last position of the answer; 0 if it is not in the window.
+  start_position: int
+  end_position: int
 
 
 def read_squad_examples(

@@ -16,16 +16,14 @@ from bert_tf.tasks.squad.examples import read_squad_examples
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
-# Kinds of 2.0's scores: at the best threshold, of questions with answers, and
-# of questions without.
-_KINDS = ("best", "HasAns", "NoAns")
-
 
 def result_names(version_2_with_negative: bool) -> tuple[str, ...]:
   """Returns the names of the scores. The first is the default best_metric."""
   names = ["f1", "exact_match"]
   if version_2_with_negative:
-    names += [f"{kind}_{name}" for kind in _KINDS for name in ("f1", "exact")]
+    # At the best threshold, of questions with answers, of questions without.
+    for kind in ("best", "HasAns", "NoAns"):
+      names += [f"{kind}_f1", f"{kind}_exact"]
   return tuple(names)
 
 
@@ -94,14 +92,13 @@ def squad_scores(
   """
   scores = {}
   for qas_id, texts in answers.texts.items():
-    if qas_id not in predictions:
-      scores[qas_id] = (0.0, 0.0)
-      continue
-    prediction = predictions[qas_id]
+    prediction = predictions.get(qas_id)
     if answers.is_v2:
       # 2.0 drops answers that contain only articles and punctuation.
       texts = [text for text in texts if normalize_answer(text)]
-    if texts:
+    if prediction is None:
+      scores[qas_id] = (0.0, 0.0)
+    elif texts:
       scores[qas_id] = (
         max(exact_match(prediction, text) for text in texts),
         max(token_f1(prediction, text) for text in texts),
@@ -122,21 +119,16 @@ def squad_summary(
     `HasAns_total` for questions with an answer, and `NoAns_*` for others.
   """
   scores = squad_scores(answers, predictions)
-  parts = {"": scores}
-  if answers.is_v2:
-    for prefix, has_answer in (("HasAns_", True), ("NoAns_", False)):
-      parts[prefix] = {
-        qas_id: score
-        for qas_id, score in scores.items()
-        if bool(answers.texts[qas_id]) == has_answer
-      }
+  parts = {"": [*scores.values()], "HasAns_": [], "NoAns_": []}
+  for qas_id, score in scores.items() if answers.is_v2 else ():
+    prefix = "HasAns_" if answers.texts[qas_id] else "NoAns_"
+    parts[prefix].append(score)
   summary: dict[str, float | int] = {}
   for prefix, part in parts.items():
     if part:
-      exact, f1 = zip(*part.values())
-      summary[prefix + ("exact" if prefix else "exact_match")] = (
-        100.0 * sum(exact) / len(part)
-      )
+      exact, f1 = zip(*part)
+      exact_name = f"{prefix}exact" if prefix else "exact_match"
+      summary[exact_name] = 100.0 * sum(exact) / len(part)
       summary[f"{prefix}f1"] = 100.0 * sum(f1) / len(part)
       summary[f"{prefix}total"] = len(part)
   return summary

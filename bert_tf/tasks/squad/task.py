@@ -1,6 +1,7 @@
 """Question answering: fine-tuning, prediction and scores on SQuAD."""
 
 import functools
+import itertools
 import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from bert_tf import tokenization
 from bert_tf.files import paths
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
@@ -16,11 +18,7 @@ from bert_tf.tasks import base
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.tasks.squad import decoding, examples, metrics
 from bert_tf.tasks.squad.config import SquadSettings
-from bert_tf.tasks.squad.windows import make_windows
 from bert_tf.training import results
-
-# Seed that shuffles the training questions; the original fixes it, too.
-_SHUFFLE_SEED = 12345
 
 
 class SquadTask(base.Task[SquadSettings]):
@@ -109,9 +107,9 @@ class SquadTask(base.Task[SquadSettings]):
     return f"{num_answered} with an answer, {num_others} without"
 
   def order_for_training(self, rows: Sequence[Row]) -> Sequence[Row]:
-    """Returns the questions shuffled, as in the original."""
+    """Returns the questions shuffled, with the original's fixed seed."""
     shuffled = list(rows)
-    random.Random(_SHUFFLE_SEED).shuffle(shuffled)
+    random.Random(12345).shuffle(shuffled)
     return shuffled
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
@@ -193,6 +191,103 @@ class SquadTask(base.Task[SquadSettings]):
     if scores:
       results.write_results(path, scores)
     else:
-      paths.remove(path)  # The scores of earlier predictions.
+      paths.remove(path)
       logging.info("The predict_file has no answers, so there are no scores.")
     return scores
+
+
+def make_windows(
+  rows: Iterable[Row],
+  tokenizer: tokenization.FullTokenizer,
+  settings: SquadSettings,
+) -> Iterator[base.Inputs]:
+  """Yields the windows of each row; none if the context has no pieces.
+
+  The `state` is (Context, list of InputFeatures).
+  """
+  max_seq_length, doc_stride = settings.max_seq_length, settings.doc_stride
+  assert max_seq_length and doc_stride
+  cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+  # Questions share a context.
+  contexts = functools.cache(examples.Context)
+
+  @functools.cache
+  def read_pieces(context: examples.Context) -> tuple[np.ndarray, np.ndarray]:
+    # The pieces and the word of each, int32 [pieces]: 8 bytes for a piece.
+    pieces = [tokenizer.tokenize_to_ids(word) for word in context.doc_tokens]
+    counts = np.array([*map(len, pieces)], np.int32)
+    words = np.repeat(np.arange(len(pieces), dtype=np.int32), counts)
+    return np.array([*itertools.chain.from_iterable(pieces)], np.int32), words
+
+  unique_id = 1000000000
+  for row in rows:
+    context = contexts(row["context"])
+    question = tokenizer.tokenize_to_ids(row["question"])
+    query = question[: settings.max_query_length]
+    prefix = [cls_id, *query, sep_id]
+    ids, words = read_pieces(context)
+    answer = _answer_pieces(tokenizer, row, ids, words)
+    num_pieces = len(ids)
+    length = max_seq_length - len(query) - 3
+    spans: list[tuple[int, int]] = []  # First piece and end of each window.
+    # The window in which each piece has the most context: pieces on the shorter
+    # side, plus 0.01 times the length of the window. The first one wins ties.
+    best_windows = np.zeros(num_pieces, np.int32)
+    best_scores = np.full(num_pieces, -1.0)
+    for first in range(0, num_pieces, doc_stride):
+      end = min(first + length, num_pieces)
+      left = np.arange(end - first)
+      # In float64 as in the original, since the sums decide between windows.
+      scores = np.minimum(left, left[::-1]) + 0.01 * (end - first)
+      is_better = scores > best_scores[first:end]
+      best_scores[first:end][is_better] = scores[is_better]
+      best_windows[first:end][is_better] = len(spans)
+      spans.append((first, end))
+      if end == num_pieces:
+        break
+    windows = []
+    for i, (first, end) in enumerate(spans):
+      start_position = end_position = 0
+      if answer and first <= answer[0] and answer[1] < end:
+        start_position = answer[0] - first + len(prefix)
+        end_position = answer[1] - first + len(prefix)
+      windows.append(
+        examples.InputFeatures(
+          unique_id=unique_id,
+          input_ids=[*prefix, *ids[first:end].tolist(), sep_id],
+          doc_offset=len(prefix),
+          words=words[first:end],
+          is_max_context=best_windows[first:end] == i,
+          start_position=start_position,
+          end_position=end_position,
+        )
+      )
+      unique_id += 1
+    yield base.Inputs(
+      [base.model_input(x.input_ids, x.doc_offset) for x in windows],
+      (context, windows),
+      is_cut=bool(windows) and len(question) > len(query),
+    )
+
+
+def _answer_pieces(
+  tokenizer: tokenization.FullTokenizer,
+  row: Row,
+  ids: np.ndarray,
+  words: np.ndarray,
+) -> tuple[int, int] | None:
+  """Returns the first and the last piece of the answer; None without one.
+
+  The answer's words may contain more than the answer, such as "(1895-1943)."
+  for 1895. If the answer's pieces occur in them, only these are returned.
+  """
+  if row.get("start_position", -1) < 0:
+    return None
+  first = int(np.searchsorted(words, row["start_position"]))
+  end = int(np.searchsorted(words, row["end_position"], side="right"))
+  answer = tokenizer.tokenize_to_ids(row["label"] or "")
+  word_pieces = ids[first:end].tolist()
+  for start in range(len(word_pieces) - len(answer) + 1 if answer else 0):
+    if word_pieces[start : start + len(answer)] == answer:
+      return first + start, first + start + len(answer) - 1
+  return first, end - 1

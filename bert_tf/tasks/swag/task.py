@@ -8,8 +8,6 @@ import numpy as np
 
 from bert_tf.files import tables
 from bert_tf.files.tables import BadRowError
-from bert_tf.model import losses
-from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks.config import TaskSettings
 from bert_tf.tasks.rows import Answer, Results, Row
@@ -66,16 +64,6 @@ class SwagTask(base.Task[TaskSettings]):
       "label_ids": np.array([row.get("label") or 0]),
       "is_real_example": np.array([1]),
     }
-
-  def compute_losses(
-    self, outputs: Tensor, features: losses.Features
-  ) -> tuple[Tensor, Tensor | None]:
-    """Returns the loss of each row, and whether its choice is right."""
-    target = features["label_ids"], "classification"  # Of choices.
-    return (
-      losses.per_example_loss(outputs, *target),
-      losses.per_example_hits(outputs, *target),
-    )
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]

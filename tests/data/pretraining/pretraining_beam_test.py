@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from bert_tf.data.config import PretrainingDataConfig
-from bert_tf.data.pretraining import pretraining_beam, pretraining_shards
+from bert_tf.data.pretraining import pretraining_shards
 
 ROOT = pathlib.Path(__file__).parents[3]
 VOCAB = ROOT / "tests" / "golden" / "pretraining" / "vocab.txt"
@@ -60,7 +60,7 @@ def start(*flags):
 
 
 def create(config, text, output, num_shards=3, runner="DirectRunner"):
-  build = pretraining_beam.builder(output, runner)
+  build = pretraining_shards.beam_builder(output, runner)
   pretraining_shards.create(config, [text], output, num_shards, build=build)
 
 

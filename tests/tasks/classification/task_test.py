@@ -12,9 +12,13 @@ import tensorflow as tf
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import atomic
 from bert_tf.tasks import fine_tuning, splits
-from bert_tf.tasks.classification import glue, metrics
+from bert_tf.tasks.classification import glue
 from bert_tf.tasks.classification.config import ClassificationSettings
-from bert_tf.tasks.classification.task import ClassificationTask
+from bert_tf.tasks.classification.task import (
+  METRICS,
+  ClassificationTask,
+  to_answer,
+)
 from bert_tf.training import curves
 from tests.support import own_classification, runs
 from tests.support.own_classification import (
@@ -300,7 +304,7 @@ def make_official(name):
 
 def to_answers(task, probabilities):
   probabilities = np.float32(probabilities)
-  return [metrics.to_answer(task.labels, row) for row in probabilities]
+  return [to_answer(task.labels, row) for row in probabilities]
 
 
 # Two standard errors, 2 * sqrt(p * (1 - p) / 100), lead above 1 for p = 0.98.
@@ -381,7 +385,7 @@ def test_f1_of_a_single_label_does_not_count_its_absence():
   labels = np.array([[1], [1], [0], [0]])
   predicted = np.array([[1], [0], [0], [0]])
   for name in ("micro_f1", "macro_f1"):
-    f1 = metrics.METRICS[name]
+    f1 = METRICS[name]
     assert f1(labels, predicted) == pytest.approx(2 / 3)
     assert f1(labels, 0 * labels) == 0.0
 

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from bert_tf.tasks.ner import metrics
+from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.ner.examples import (
   infer_labels,
   read_sentences,
@@ -55,7 +55,7 @@ def test_a_word_has_blanks_in_a_line_with_tabs(tmp_path):
 def test_written_predictions_are_read_back_unchanged(tmp_path, word):
   sentences = read(tmp_path, f"-DOCSTART-\tO\n\n{word}\tB-LOC\nis\tO\n")
   path = tmp_path / "predictions.txt"
-  metrics.write_predictions(str(path), sentences, [("O", "B-LOC")])
+  ner.write_conll(str(path), sentences, [("O", "B-LOC")])
   (predicted,) = read_sentences(str(path))
   assert (predicted["words"], predicted["document"]) == ([word, "is"], 1)
   assert predicted["label"] == ["O", "B-LOC"]

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from bert_tf.tasks.ner import metrics
+from bert_tf.tasks.ner import task as ner
 
 LABELS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
 
@@ -18,7 +18,7 @@ def scores(pairs, labels=LABELS):
   """Scores of pairs of gold and predicted tags."""
   gold = [sentence("w " * len(tags.split()), tags) for tags, _ in pairs]
   predicted = [tags.split() for _, tags in pairs]
-  return metrics.compute_scores(gold, predicted, labels)
+  return ner.compute_scores(gold, predicted, labels)
 
 
 def test_an_entity_is_correct_if_borders_and_type_match():
@@ -64,7 +64,7 @@ def test_scores_without_entities_are_0():
 
 def test_tags_without_types_have_no_scores_by_type():
   labels = ("O", "B", "I")
-  assert metrics.result_names(labels) == ["f1", "precision", "recall"]
+  assert ner.result_names(labels) == ["f1", "precision", "recall"]
   results = scores([("B I O B", "B I O O")], labels)
   assert results == pytest.approx(
     {"f1": 2 / 3, "precision": 1, "recall": 1 / 2}
@@ -91,7 +91,7 @@ def test_labels_of_other_schemes_are_scored(gold, predicted, labels):
 def test_without_seqeval_the_error_says_how_to_get_it(monkeypatch):
   monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
   with pytest.raises(ImportError, match=r"\[ner\]'"):
-    metrics.import_seqeval()
+    ner.import_seqeval()
 
 
 def test_predictions_are_in_the_columns_of_conlleval(tmp_path):
@@ -102,7 +102,7 @@ def test_predictions_are_in_the_columns_of_conlleval(tmp_path):
     sentence("e x", "O O", document=3),
   ]
   predicted = [["B-ORG", "I-ORG"], ["O"], ["O", "O"]]
-  metrics.write_predictions(path, sentences, predicted)
+  ner.write_conll(path, sentences, predicted)
   assert (tmp_path / "x.txt").read_text() == (
     "-DOCSTART- O O\n\n"
     "EU B-ORG B-ORG\nrejects O I-ORG\n\n"
@@ -112,6 +112,6 @@ def test_predictions_are_in_the_columns_of_conlleval(tmp_path):
   )
   # Without gold tags there are two columns.
   sentences = [sentence("EU", None, document=1)]
-  metrics.write_predictions(path, sentences, [["B-ORG"]])
+  ner.write_conll(path, sentences, [["B-ORG"]])
   assert (tmp_path / "x.txt").read_text() == "-DOCSTART- O\n\nEU B-ORG\n\n"
   assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]

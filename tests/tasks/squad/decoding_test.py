@@ -11,7 +11,7 @@ from bert_tf import tokenization
 from bert_tf.tasks.squad import decoding
 from bert_tf.tasks.squad.config import SquadSettings
 from bert_tf.tasks.squad.examples import make_row, read_squad_examples
-from bert_tf.tasks.squad.windows import make_windows
+from bert_tf.tasks.squad.task import make_windows
 
 WORDS = "The steve smith lived in a house near Steve Smith's barn".split()
 PIECES = "[PAD] [UNK] [CLS] [SEP] the steve smith lived in a house near barn"

@@ -11,7 +11,7 @@ from bert_tf.tasks import base
 from bert_tf.tasks.squad import decoding, metrics
 from bert_tf.tasks.squad.config import SquadConfig, SquadSettings
 from bert_tf.tasks.squad.examples import read_squad_examples
-from bert_tf.tasks.squad.windows import make_windows
+from bert_tf.tasks.squad.task import make_windows
 from bert_tf.training.config import FineTuningTrainConfig
 from tests.support import runs, setups
 
