@@ -24,7 +24,6 @@ from bert_tf.data.pretraining.pretraining_data import ShardCounts, ShardTask
 from bert_tf.files import (
   atomic,
   json_files,
-  lock,
   packages,
   paths,
   shard_files,
@@ -115,7 +114,7 @@ def create(
   }
   note = atomic.hidden(first, _SETTINGS)
   build = build or functools.partial(_build_here, num_workers=num_workers)
-  with lock.hold_file(first):
+  with atomic.lock_file(first):
     pending = tasks
     finished = [t for t in tasks if all(map(paths.exists, t.output_files))]
     if resume and paths.exists(note):
