@@ -19,12 +19,12 @@ from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.cli import serve
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.files import lock, shard_files
+from bert_tf.files import atomic, shard_files
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
 from bert_tf.server import config as server_config
 from bert_tf.tasks.pretraining import pretraining, pretraining_config
-from bert_tf.text import corpus, corpus_build, letter_case, sources, text_config
+from bert_tf.text import corpus, corpus_build, letter_case, text_config
 from tests.support import runs, worlds
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -44,7 +44,7 @@ def models(tmp_path_factory):
 def build_corpus(world, formats="text", **output):
   config = text_config.TextConfig(input_format=formats)
   output = text_config.Output(output_file=world.path("corpus.txt"), **output)
-  files = sources.find_files(world.path("text.txt"), config, formats)
+  files = corpus_build.find_files(world.path("text.txt"), config, formats)
   corpus_build.build_corpus(config, files, output)
 
 
@@ -92,7 +92,7 @@ def with_labels(world, *labels):
 
 def while_written(path, write):
   """Writes while another command holds the lock of the file."""
-  with lock.hold_file(path):
+  with atomic.lock_file(path):
     write()
 
 

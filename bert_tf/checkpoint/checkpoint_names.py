@@ -8,7 +8,6 @@ from bert_tf.files import messages
 from bert_tf.model.layers import lora, mixed_precision
 
 GLOBAL_STEP = "global_step"
-SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
 # Files store training state that the original lacks under this scope. Loaders
 # such as transformers' skip names with a part `global_step`, but fail on names
@@ -17,10 +16,6 @@ SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 STATE_SCOPE = f"{GLOBAL_STEP}/"
 
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
-
-# Key of the object graph in an object-based checkpoint, such as a SavedModel's.
-# The graph maps the names of variables to keys.
-OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 _MAX_NAMED = 10  # Names that a message lists.
 
@@ -43,7 +38,7 @@ def parameters(names: Iterable[str]) -> list[str]:
 
 def is_slot(name: str) -> bool:
   """Whether a variable is an optimizer's, by its name."""
-  return name.endswith(SLOT_SUFFIXES) or name.startswith(STATE_SCOPE)
+  return name.endswith(("/adam_m", "/adam_v")) or name.startswith(STATE_SCOPE)
 
 
 def _is_own_state(name: str) -> bool:

@@ -23,7 +23,9 @@ from bert_tf.model import hugging_face_config
 from bert_tf.model.layers import lora
 
 GLOBAL_STEP = checkpoint_names.GLOBAL_STEP
-OBJECT_GRAPH = checkpoint_names.OBJECT_GRAPH
+# Key of the object graph in an object-based checkpoint, such as a SavedModel's.
+# The graph maps the names of variables to keys.
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # Models for ONNX and LiteRT, which `bert-tf export` writes beside a run.json.
 RUNTIME_FILES = ("model.onnx", "model.tflite")
 
@@ -105,9 +107,8 @@ class CheckpointReader:
 
     def read(name: str) -> np.ndarray:
       value = reader.get_tensor(places[name].key)
-      if self.format == "original":
-        return value
-      return places[name].to_original(value)
+      is_original = self.format == "original"
+      return value if is_original else places[name].to_original(value)
 
     self._read = read
 
@@ -312,8 +313,8 @@ def init_from_checkpoint(
     reader = CheckpointReader(reader)
   prefix = "bert/" if encoder_only else ""
   missing = load_variables(reader, model, required="bert/", prefix=prefix)
-  num, num_all = len(model.weights) - len(missing), len(model.weights)
+  num_all = len(model.weights)
+  restored = f"{num_all - len(missing)} of {num_all} variables restored"
   untrained = f"; untrained: {', '.join(missing)}" if missing else ""
-  path = reader.path
-  logging.info(f"{path}: {num} of {num_all} variables restored{untrained}.")
+  logging.info(f"{reader.path}: {restored}{untrained}.")
   return missing

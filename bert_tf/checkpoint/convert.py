@@ -32,9 +32,6 @@ from bert_tf.files import (
 )
 from bert_tf.model import heads, hugging_face_config
 
-# Hugging Face's names of activations that have another name here.
-_ACTIVATIONS_THERE = {"gelu_erf": "gelu", "gelu": "gelu_new", "": "linear"}
-
 
 @dataclasses.dataclass(frozen=True)
 class Pretrained:
@@ -76,7 +73,16 @@ def read_pretrained(files: ModelFolder) -> Pretrained:
       user's do_lower_case contradicts the vocabulary, or if the head has
       another number of labels.
   """
-  expected = _expected_tensors(files)
+  config, num_labels = files.config, files.shapes.get("output_bias", (0,))[0]
+  with tf.Graph().as_default():  # Names and shapes only: no memory.
+    variables = modeling.BertModel(config).weights
+  sizes: dict[int | str, int]
+  sizes = {"D": config.hidden_size, "V": config.vocab_size, "C": num_labels}
+  expected = {v.path: tf.TensorSpec(v.shape) for v in variables} | {
+    name: tf.TensorSpec([int(sizes.get(n, n)) for n in shape])
+    for head in files.heads
+    for name, shape in head.shapes.items()
+  }
   missing = [name for name in expected if name not in files.shapes]
   reader = files.reader
   assert reader
@@ -100,30 +106,13 @@ def read_pretrained(files: ModelFolder) -> Pretrained:
     task = task_registry.find(head_model.task if head_model else "encoder")
     labels = run.labels if task.label_defaults else None
     run = dataclasses.replace(run, task=task.name, labels=labels)
-  encoder_files = sentence_transformers.read_files(files.folder)
-  model = Pretrained(
-    files.config, tensors, run, files.vocab_content, encoder_files
-  )
-  if run.labels and run.labels.num_outputs != model.num_labels:
+  if run.labels and run.labels.num_outputs != num_labels:
     raise ValueError(
       f"{len(run.labels.labels)} labels are saved beside {files.weights}, but "
-      f"its head has {model.num_labels} outputs."
+      f"its head has {num_labels} outputs."
     )
-  return model
-
-
-def _expected_tensors(files: ModelFolder) -> dict[str, tf.TensorSpec]:
-  """Returns what a model's config and heads imply, by the original's names."""
-  config, num_labels = files.config, files.shapes.get("output_bias", (0,))[0]
-  with tf.Graph().as_default():  # Names and shapes only: no memory.
-    weights = modeling.BertModel(config).weights
-  sizes: dict[int | str, int]
-  sizes = {"D": config.hidden_size, "V": config.vocab_size, "C": num_labels}
-  return {v.path: tf.TensorSpec(v.shape) for v in weights} | {
-    name: tf.TensorSpec([int(sizes.get(n, n)) for n in shape])
-    for head in files.heads
-    for name, shape in head.shapes.items()
-  }
+  encoder_files = sentence_transformers.read_files(files.folder)
+  return Pretrained(config, tensors, run, files.vocab_content, encoder_files)
 
 
 def write_original(model: Pretrained, path: str) -> None:
@@ -171,11 +160,6 @@ def convert(
   return model
 
 
-def find_format(path: str) -> str:
-  """Returns the format of a model's weights, as in CheckpointReader."""
-  return checkpoints.CheckpointReader(weights.find_weights(path)).format
-
-
 def slim(path: str, target: str, average_last: int = 1) -> list[str]:
   """Writes the means of a run's newest checkpoints, and the files beside them.
 
@@ -201,20 +185,17 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
     )
   if os.path.abspath(target) in map(os.path.abspath, prefixes):
     raise ValueError(f"`output_checkpoint` {target} is the input.")
-  newest_reader = checkpoints.CheckpointReader(prefixes[0])
-  checkpoint_names.check_is_bert(prefixes[0], newest_reader.shapes)
-  source, folder = (
-    run_info.get_folder(prefixes[0]),
-    os.path.dirname(target) or ".",
-  )
+  shapes = checkpoints.CheckpointReader(prefixes[0]).shapes
+  checkpoint_names.check_is_bert(prefixes[0], shapes)
+  source = run_info.get_folder(prefixes[0])
+  folder = os.path.dirname(target) or "."
   if os.path.abspath(source) != os.path.abspath(folder):
     contents, run = run_info.read_files(source), run_info.read_run(source)
     newest = checkpoints.find_latest(source) or prefixes[0]
     if run and prefixes != [newest]:
       run = dataclasses.replace(run, scores={})
       contents[run_info.RUN_FILE] = run_info.to_json(run)
-    encoder_files = sentence_transformers.read_files(source)
-    _write_files(folder, {**encoder_files, **contents})
+    _write_files(folder, sentence_transformers.read_files(source) | contents)
   average(prefixes, target)
   return prefixes
 
@@ -243,7 +224,27 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
   with packages.needs_extra(hugging_face.WEIGHTS, extra="hf"):
     from safetensors import numpy as safetensors
 
-  contents = {**_describe_for_hugging_face(model), **model.describe()}
+  if model.vocab is None:
+    raise ValueError("Hugging Face's format needs a `vocab_file`.")
+  vocab = tokenization.parse_vocab(model.vocab, run_info.VOCAB_FILE)
+  special = tokenizer_files.SPECIAL_TOKENS.items()
+  tokenizer_config = {
+    "tokenizer_class": "BertTokenizer",
+    "do_lower_case": model.run.settings.do_lower_case is not False,
+    "strip_accents": model.run.settings.strip_accents,
+    **tokenizer_files.FIXED_SETTINGS,
+    "model_max_length": model.config.max_position_embeddings,
+    **{name: token for name, token in special if token in vocab},
+  }
+  described = {
+    hugging_face_config.CONFIG: _config(model, vocab),
+    tokenizer_files.TOKENIZER_CONFIG: tokenizer_config,
+    tokenizer_files.TOKENIZER: _tokenizer(model.run, vocab),
+  }
+  contents = {
+    name: f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
+    for name, content in described.items()
+  } | model.describe()
   own = {*contents, hugging_face.WEIGHTS, *run_info.FILES}
   own |= {name.split("/")[0] for name in model.encoder_files}
   for name in own:  # Of a conversion that was killed.
@@ -270,31 +271,6 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
   atomic.write_bytes(os.path.join(folder, hugging_face.WEIGHTS), data)
 
 
-def _describe_for_hugging_face(model: Pretrained) -> dict[str, bytes]:
-  """Returns the contents of config.json and of the tokenizer's files."""
-  if model.vocab is None:
-    raise ValueError("Hugging Face's format needs a `vocab_file`.")
-  vocab = tokenization.parse_vocab(model.vocab, run_info.VOCAB_FILE)
-  special = tokenizer_files.SPECIAL_TOKENS.items()
-  tokenizer_config = {
-    "tokenizer_class": "BertTokenizer",
-    "do_lower_case": model.run.settings.do_lower_case is not False,
-    "strip_accents": model.run.settings.strip_accents,
-    **tokenizer_files.FIXED_SETTINGS,
-    "model_max_length": model.config.max_position_embeddings,
-    **{name: token for name, token in special if token in vocab},
-  }
-  contents = {
-    hugging_face_config.CONFIG: _config(model, vocab),
-    tokenizer_files.TOKENIZER_CONFIG: tokenizer_config,
-    tokenizer_files.TOKENIZER: _tokenizer(model.run, vocab),
-  }
-  return {
-    name: f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
-    for name, content in contents.items()
-  }
-
-
 def _config(model: Pretrained, vocab: Mapping[str, int]) -> dict[str, Any]:
   own_heads = model.own_heads
   if own_heads == heads.PretrainingModel.heads:
@@ -304,13 +280,14 @@ def _config(model: Pretrained, vocab: Mapping[str, int]) -> dict[str, Any]:
     raise ValueError(f"no class of transformers has all the heads {names}.")
   else:
     class_name = own_heads[0].hugging_face if own_heads else "BertModel"
+  activations = {"gelu_erf": "gelu", "gelu": "gelu_new", "": "linear"}
   hidden_act = (model.config.hidden_act or "").lower()
   keys = modeling.BertConfig.original_keys()
   config: dict[str, Any] = {
     **{key: getattr(model.config, key) for key in (*keys, "layer_norm_eps")},
     **hugging_face_config.FIXED_SETTINGS,
     "architectures": [class_name],
-    "hidden_act": _ACTIVATIONS_THERE.get(hidden_act, hidden_act),
+    "hidden_act": activations.get(hidden_act, hidden_act),
     "pad_token_id": vocab.get("[PAD]", 0),
   }
   if heads.CHOICES in own_heads or model.num_labels:

@@ -16,8 +16,6 @@ from bert_tf.checkpoint import checkpoint_names, convert, weights
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import atomic, paths
 
-_UNUSED = re.compile(r"\[unused\d+\]")
-
 
 @dataclasses.dataclass(frozen=True)
 class Extension:
@@ -51,10 +49,8 @@ def extend(
     ValueError: if a word cannot be one word piece, if there are too few slots
       or no new word, if the files do not fit, or if output_dir is in use.
   """
-  tokenizer, model = (
-    files.make_tokenizer(files.case),
-    convert.read_pretrained(files),
-  )
+  tokenizer = files.make_tokenizer(files.case)
+  model = convert.read_pretrained(files)
   vocab = tokenizer.vocab
   words = tuple(dict.fromkeys(words))
   known = tuple(word for word in words if word in vocab)
@@ -70,7 +66,9 @@ def extend(
       )
   if not new_words:
     raise ValueError(f"the vocabulary already has all {len(known)} words.")
-  slots = [i for token, i in vocab.items() if _UNUSED.fullmatch(token)]
+  slots = [
+    i for token, i in vocab.items() if re.fullmatch(r"\[unused\d+\]", token)
+  ]
   if method == "unused" and len(new_words) > len(slots):
     raise ValueError(
       f"{len(new_words)} words do not fit into the {len(slots)} [unused] slots "

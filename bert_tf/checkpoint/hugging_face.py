@@ -25,14 +25,12 @@ _HEADS = {
   "classifier.": "",
 }
 
-_WORDS = "bert/embeddings/word_embeddings"
-_POOLER = "bert/pooler/dense/"
-_NEXT = "cls/seq_relationship/"
 CHOICE_BIAS = "classifier.bias"  # Also that of the other classifiers.
 
+_WORDS = "bert/embeddings/word_embeddings"
 # Tensors that are copies: the tied output matrix and its bias.
 _COPIES = {
-  "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
+  "cls.predictions.decoder.weight": _WORDS,
   "cls.predictions.decoder.bias": "cls/predictions/output_bias",
 }
 
@@ -41,11 +39,6 @@ _ANCHORS = (
   "bert.embeddings.word_embeddings.weight",
   "embeddings.word_embeddings.weight",
 )
-# Last parts of TensorFlow's names to PyTorch's, if the two differ.
-_TORCH_ENDS = {
-  **dict.fromkeys(("kernel", "gamma", "embeddings"), "weight"),
-  "beta": "bias",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,11 +86,9 @@ def open_model(path: str) -> Tensors:
   }
   if has_choices:  # It is the same for all choices of a question.
     names.pop(CHOICE_BIAS, None)
-  is_bert = config.model_type in (
-    None,
-    hugging_face_config.FIXED_SETTINGS["model_type"],
-  )
-  if _WORDS not in names or not config.hidden_size or not is_bert:
+  model_types = (None, hugging_face_config.FIXED_SETTINGS["model_type"])
+  is_bert = _WORDS in names and config.model_type in model_types
+  if not is_bert or not config.hidden_size:
     raise ValueError(
       f"{path} does not hold one BERT model: its model_type is "
       f"{config.model_type!r}, and its tensors are "
@@ -119,12 +110,13 @@ def open_model(path: str) -> Tensors:
       value.astype(np.float32), get(original)
     ):
       raise ValueError(f"{key} in {path} must equal {original}.")
-  size = config.hidden_size
-  pooler = {f"{_POOLER}kernel": (size, size), f"{_POOLER}bias": (size,)}
+  size, scope = config.hidden_size, "bert/pooler/dense/"
+  pooler = {f"{scope}kernel": (size, size), f"{scope}bias": (size,)}
   layers = {"pooler": pooler}
   if _COPIES["cls.predictions.decoder.bias"] in names:
     # Our pre-training model has both heads.
-    head = {f"{_NEXT}output_weights": (2, size), f"{_NEXT}output_bias": (2,)}
+    scope = "cls/seq_relationship/output_"
+    head = {f"{scope}weights": (2, size), f"{scope}bias": (2,)}
     layers["next-sentence head"] = head
   for layer, shapes in layers.items():
     if shapes.keys() & names.keys():
@@ -184,10 +176,13 @@ def _torch_tensors(file: Tensors) -> Tensors:
   MODEL is a scope like those of PyTorch. X___Y stands for Y.
   """
   places, shapes = {}, {}
+  # Last parts of TensorFlow's names to PyTorch's, if the two differ.
+  ends = dict.fromkeys(("kernel", "gamma", "embeddings"), "weight")
+  ends["beta"] = "bias"
   for place, shape in file.shapes.items():
     name = re.sub(r"[^/]*___", "", place.partition("/")[2].removesuffix(":0"))
     *scopes, end = name.replace("_._", "/").split("/")
-    name = ".".join([*scopes, _TORCH_ENDS.get(end, end)])
+    name = ".".join([*scopes, ends.get(end, end)])
     places[name] = place, end == "kernel"
     shapes[name] = shape[::-1] if end == "kernel" else shape
 

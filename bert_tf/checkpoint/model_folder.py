@@ -93,9 +93,8 @@ class ModelFolder:
         reader = checkpoints.CheckpointReader(found)
       saved = _read_saved(found, folder, reader)
       # TF Hub's SavedModels have their vocabulary among the assets.
-      own_vocab_file = tokenizer_files.find_vocab(
-        folder
-      ) or tokenizer_files.find_vocab(os.path.join(folder, "assets"))
+      find, assets = tokenizer_files.find_vocab, os.path.join(folder, "assets")
+      own_vocab_file = find(folder) or find(assets)
       # Beside the prefix of a checkpoint, the vocabulary is only a default.
       has_run = paths.exists(os.path.join(folder, run_info.RUN_FILE))
       if found != path or has_run or is_saved_model(found):
@@ -125,15 +124,12 @@ class ModelFolder:
     Without an init_checkpoint, config and vocabulary are by default those of
     the run in output_dir, which is resumed.
     """
-    if not init_checkpoint and run_info.has_config(output_dir):
-      own_config = os.path.join(output_dir, run_info.CONFIG_FILE)
+    own_config = os.path.join(output_dir, run_info.CONFIG_FILE)
+    if not init_checkpoint and paths.exists(own_config):
       bert_config_file = bert_config_file or own_config
       vocab_file = vocab_file or tokenizer_files.find_vocab(output_dir)
-    return cls.open(
-      init_checkpoint,
-      bert_config_file=bert_config_file,
-      vocab_file=vocab_file,
-    )
+    files = {"bert_config_file": bert_config_file, "vocab_file": vocab_file}
+    return cls.open(init_checkpoint, **files)
 
   @functools.cached_property
   def shapes(self) -> _Shapes:
@@ -144,8 +140,7 @@ class ModelFolder:
     if not self.weights:
       return {}
     # A file of another runtime has no tensors, which raises ValueError.
-    reader = self.reader or checkpoints.CheckpointReader(self.weights)
-    shapes = reader.shapes
+    shapes = (self.reader or checkpoints.CheckpointReader(self.weights)).shapes
     if shapes or not is_saved_model(self.weights):  # It may only prepare texts.
       checkpoint_names.check_is_bert(self.weights, shapes)
     return shapes
@@ -158,9 +153,8 @@ class ModelFolder:
   @functools.cached_property
   def heads(self) -> tuple[heads.Head, ...]:
     """The heads that have variables among the weights."""
-    return heads.find_heads(
-      self.shapes, self.saved.task if self.saved else None
-    )
+    saved_task = self.saved.task if self.saved else None
+    return heads.find_heads(self.shapes, saved_task)
 
   @functools.cached_property
   def task_name(self) -> str:
@@ -189,13 +183,11 @@ class ModelFolder:
       if not missing:
         return task
       if self.task:
+        has = "It is an encoder, whose head has to be trained first."
+        if tasks:
+          has = f"It has heads for {' and '.join(tasks)}."
         raise ValueError(
-          f"{self.weights} has no head for {task}: it lacks {missing[0]}. "
-          + (
-            f"It has heads for {' and '.join(tasks)}."
-            if tasks
-            else "It is an encoder, whose head has to be trained first."
-          )
+          f"{self.weights} has no head for {task}: it lacks {missing[0]}. {has}"
         )
     if len(tasks) > 1:
       raise ValueError(
@@ -224,13 +216,12 @@ class ModelFolder:
         f"{self.weights} is not a model of `task={self.task_name}`, but of "
         f"{self.saved.task}."
       )
-    num_outputs = labels.num_outputs
-    if not self.is_runtime_file:
-      num_outputs = self.shapes["output_weights"][0]
-    if num_outputs != labels.num_outputs:
+    if self.is_runtime_file:
+      return labels
+    if (size := self.shapes["output_weights"][0]) != labels.num_outputs:
       raise ValueError(
-        f"{self.weights} has a head of {num_outputs} labels, but its labels "
-        f"file has {len(labels.labels)}: {', '.join(labels.labels)}."
+        f"{self.weights} has a head of {size} labels, but its labels file has "
+        f"{len(labels.labels)}: {', '.join(labels.labels)}."
       )
     return labels
 
@@ -325,9 +316,8 @@ class ModelFolder:
   @functools.cached_property
   def vocab_content(self) -> bytes | None:
     """The content of vocab.txt; None without a vocabulary."""
-    return (
-      tokenizer_files.read_vocab(self.vocab_file) if self.vocab_file else None
-    )
+    path = self.vocab_file
+    return tokenizer_files.read_vocab(path) if path else None
 
   @functools.cached_property
   def vocab(self) -> dict[str, int]:
@@ -370,11 +360,9 @@ class ModelFolder:
     Raises:
       ValueError: as `load`, and if the class has labels that are not known.
     """
-    spec = (
-      task_registry.TASKS[model_class.task]
-      if model_class
-      else task_registry.ENCODER
-    )
+    spec = task_registry.ENCODER
+    if model_class:
+      spec = task_registry.TASKS[model_class.task]
     labels = self.labels if spec.label_defaults else None
     num_outputs = labels.num_outputs if labels else 0
     config = self.config.without_random_values()
@@ -443,24 +431,21 @@ def save(
     vocab_file or model.vocab_file,
     saved=saved,
   )
-  settings = files.resolve(
-    _as_settings(spec.name, given), spec.name, labels=info.labels
-  )
+  settings = _as_settings(spec.name, given)
+  settings = files.resolve(settings, spec.name, labels=info.labels)
   info = dataclasses.replace(info, settings=settings)
   vocab_content = files.vocab_content
   if vocab_content is None and model.preprocessor:
     tokens = model.preprocessor.tokenizer.vocab
     vocab_content = "".join(f"{token}\n" for token in tokens).encode()
-  tensors = {
-    name: tensor
-    for name, tensor in lora.tensors(model).items()
-    if not name.endswith(lora.STATE_SUFFIXES)
-  }
+  all_tensors, state = lora.tensors(model), lora.STATE_SUFFIXES
+  tensors = {n: t for n, t in all_tensors.items() if not n.endswith(state)}
   if quantized := [n for n in tensors if n.endswith("/kernel_scale")]:
     raise ValueError(
       f"a quantized model is saved by `model.save` only: it has {quantized[0]}."
     )
-  run_info.write_run(folder, info, model.config, vocab_content)
+  described = run_info.describe(info, model.config, vocab_content)
+  run_info.write_files(folder, described)
   checkpoints.write(os.path.join(folder, weights.RELEASED), tensors)
 
 
@@ -572,8 +557,7 @@ def _read_hugging_face(folder: str, shapes: _Shapes) -> run_info.RunInfo:
       if config.id2label is None and num_labels != 2:
         return run
       # As transformers infers it.
-      is_number = num_labels == 1
-      problem_type = ("classification", "regression")[is_number]
+      problem_type = "regression" if num_labels == 1 else "classification"
     if problem_type == run_info.REGRESSION:
       labels = ()
       given = (config.sentence_transformers or {}).get("activation_fn")

@@ -11,13 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-# Attributes that only an encoder has.
-_ENCODER_EDGES = {"_embedding_layer", "_transformer_layers"}
-
 # Attributes of a model that hold its encoder, and its heads.
 _TO_ENCODER = ("encoder_network", "_network", "encoder")
 _TO_HEADS = ("masked_lm", "classifier", "span_labeling")
-_MORE_HEADS = "classification_heads"
 
 # Paths of the embedding tables, by the original's names.
 _TABLES = {
@@ -97,7 +93,9 @@ def find_places(
     node.attributes[0].checkpoint_key if node.attributes else None
     for node in graph.nodes
   ]
-  encoders = [i for i, names in enumerate(edges) if _ENCODER_EDGES <= {*names}]
+  # Attributes that only an encoder has.
+  own = {"_embedding_layer", "_transformer_layers"}
+  encoders = [i for i, names in enumerate(edges) if own <= names.keys()]
   if len(encoders) != 1:
     return {}, False
   [encoder] = encoders
@@ -143,12 +141,23 @@ def find_places(
       if scope in outputs:
         name = scope + {"kernel": "output_weights"}.get(end, f"output_{end}")
       nodes[name] = follow(f"{path}/{end}")
-  places = {
-    name: _make_place(name, str(keys[node]), shapes)
-    for name, node in nodes.items()
-    if node is not None and keys[node]
-  }
-  heads = (follow(f"model/{head}") for head in (*_TO_HEADS, _MORE_HEADS))
+  places = {}
+  for name, node in nodes.items():
+    if node is None or not keys[node]:
+      continue
+    key = str(keys[node])
+    shape, is_transposed = tuple(shapes[key]), name.endswith("output_weights")
+    # Without the axis of the attention heads.
+    if "/attention/self/" in name:
+      shape = (*shape[:-2], shape[-2] * shape[-1])
+    elif name.endswith("/attention/output/dense/kernel"):
+      shape = (shape[0] * shape[1], shape[2])
+    elif is_transposed:
+      shape = shape[::-1]
+    places[name] = Place(key, shape, is_transposed)
+  heads = (
+    follow(f"model/{head}") for head in (*_TO_HEADS, "classification_heads")
+  )
   others = below(encoder, *heads)
   others -= {node for node in nodes.values() if node is not None}
   if poolers:  # The model does not use the encoder's own pooler.
@@ -158,17 +167,3 @@ def find_places(
     places[key] = Place(key, tuple(shapes[key]))
   has_words = "output_weights" in places and not is_of_texts
   return places, has_words
-
-
-def _make_place(
-  name: str, key: str, shapes: Mapping[str, tuple[int, ...]]
-) -> Place:
-  """Drops the axis of the attention heads; output_weights are transposed."""
-  shape = tuple(shapes[key])
-  if "/attention/self/" in name:
-    shape = (*shape[:-2], shape[-2] * shape[-1])
-  elif name.endswith("/attention/output/dense/kernel"):
-    shape = (shape[0] * shape[1], shape[2])
-  elif name.endswith("output_weights"):
-    return Place(key, shape[::-1], is_transposed=True)
-  return Place(key, shape)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from bert_tf import distribution
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.files import atomic, lock, paths
+from bert_tf.files import atomic, paths
 from bert_tf.model import model_config
 
 
@@ -82,7 +82,7 @@ class RunFolder:
       distribution.barrier()  # Else the chief removes what this one writes.
       yield RunFolder(self.path, self.task, do_train)
       return
-    with lock.hold(self.path):
+    with atomic.lock_folder(self.path):
       for folder in (self.path, os.path.join(self.path, "best")):
         # A link named best may lead to files that are not of this run.
         if folder == self.path or not os.path.islink(folder):
@@ -121,11 +121,11 @@ class RunFolder:
     if config_file != model.config_file and paths.exists(config_file):
       there = model_config.BertConfig.from_json_file(config_file)
       here = vars(model.config)
-      differing = {n: v for n, v in vars(there).items() if v != here[n]}
-      if differing:
+      pairs = {n: (v, here[n]) for n, v in vars(there).items() if v != here[n]}
+      if faults := [f"{n} {old}, not {new}" for n, (old, new) in pairs.items()]:
         raise ValueError(
-          f"{self.path} holds a run of another config, with {differing}. "
-          "Choose another `output_dir`."
+          f"{self.path} holds a run of another config, with "
+          f"{'; '.join(faults)}. Choose another `output_dir`."
         )
     if self.is_begun:
       run_info.check_vocab(self.path, model.vocab_file)
@@ -134,7 +134,8 @@ class RunFolder:
         saved, examples=info.examples, scores=info.scores
       )
     if self.is_writable:
-      run_info.write_run(self.path, info, model.config, model.vocab_content)
+      files = run_info.describe(info, model.config, model.vocab_content)
+      run_info.write_files(self.path, files)
 
 
 def write_scores(folder: str, results: Mapping[str, float | int]) -> None:

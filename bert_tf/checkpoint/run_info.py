@@ -165,9 +165,7 @@ def describe(
   `vocab` is the content of vocab.txt. Without it or labels, their file is left
   out.
   """
-  contents = {}
-  if vocab is not None:
-    contents[VOCAB_FILE] = vocab
+  contents = {} if vocab is None else {VOCAB_FILE: vocab}
   contents[CONFIG_FILE] = bert_config.to_json_string().encode()
   if info.labels:
     label_map = json_files.encode(info.labels.label_map(), indent=2)
@@ -195,16 +193,6 @@ def write_files(folder: str, contents: Mapping[str, bytes]) -> None:
     path = os.path.join(folder, name)
     if not paths.exists(path) or paths.read_bytes(path) != content:
       atomic.write_bytes(path, content)
-
-
-def write_run(
-  folder: str,
-  info: RunInfo,
-  bert_config: "model_config.BertConfig",
-  vocab: bytes | None,
-) -> None:
-  """Writes the files of `describe`."""
-  write_files(folder, describe(info, bert_config, vocab))
 
 
 def write_json(folder: str, info: RunInfo) -> None:
@@ -254,11 +242,6 @@ def check_vocab(folder: str, vocab_file: str | None) -> None:
       f"vocab_file {vocab_file} contradicts {own}. Leave it out, or choose "
       "another model or `output_dir`."
     )
-
-
-def has_config(folder: str) -> bool:
-  """Returns whether a folder has a bert_config.json."""
-  return paths.exists(os.path.join(folder, CONFIG_FILE))
 
 
 def get_folder(path: str) -> str:

@@ -16,22 +16,12 @@ MODULES = "modules.json"
 MODEL_CONFIG = "config_sentence_transformers.json"
 TRANSFORMER_CONFIG = "sentence_bert_config.json"
 POOLING_CONFIG = "1_Pooling/config.json"
-_FILES = (MODULES, MODEL_CONFIG, TRANSFORMER_CONFIG, POOLING_CONFIG)
 
 # Supported poolings, by their key in the config of a Pooling module.
 _POOLINGS = {
   "pooling_mode_cls_token": "cls",
   "pooling_mode_mean_tokens": "mean",
   "pooling_mode_max_tokens": "max",
-}
-
-# The only supported values of settings that change vectors.
-_FIXED_SETTINGS = {
-  "default_prompt_name": None,
-  "do_lower_case": False,
-  "include_prompt": True,
-  "transformer_task": "feature-extraction",
-  "truncate_dim": None,
 }
 
 
@@ -48,7 +38,8 @@ def read_files(folder: str) -> dict[str, bytes]:
   """The contents of the files by path; {} without a modules.json."""
   if not paths.exists(os.path.join(folder, MODULES)):
     return {}
-  places = {name: os.path.join(folder, name) for name in _FILES}
+  names = (MODULES, MODEL_CONFIG, TRANSFORMER_CONFIG, POOLING_CONFIG)
+  places = {name: os.path.join(folder, name) for name in names}
   return {n: paths.read_bytes(p) for n, p in places.items() if paths.exists(p)}
 
 
@@ -100,18 +91,22 @@ def read_settings(folder: str) -> VectorSettings | None:
       f"{path} sets the pooling {' and '.join(map(str, modes)) or '(none)'}; "
       f"set `pooling` to one of {', '.join(_POOLINGS.values())}."
     )
-  configs = {
-    TRANSFORMER_CONFIG: transformer,
-    MODEL_CONFIG: whole,
-    POOLING_CONFIG: pooling,
+  configs = (transformer, whole, pooling)
+  files = (TRANSFORMER_CONFIG, MODEL_CONFIG, POOLING_CONFIG)
+  # The only supported values of settings that change vectors.
+  supported = {
+    "default_prompt_name": None,
+    "do_lower_case": False,
+    "include_prompt": True,
+    "transformer_task": "feature-extraction",
+    "truncate_dim": None,
   }
-  others = [
+  if others := [
     f"{name}={config[name]!r} ({file})"
-    for file, config in configs.items()
-    for name, fixed in _FIXED_SETTINGS.items()
-    if config.get(name, fixed) not in (fixed, None)
-  ]
-  if others:
+    for file, config in zip(files, configs)
+    for name, value in supported.items()
+    if config.get(name, value) not in (value, None)
+  ]:
     logging.warning(
       "%s: vectors can differ from those of sentence-transformers, because "
       "some settings are not applied: %s.",

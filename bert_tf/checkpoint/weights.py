@@ -9,8 +9,6 @@ from bert_tf.files import messages, paths, text_lines
 from bert_tf.model import hugging_face_config
 
 RELEASED = "bert_model.ckpt"  # The prefix in the folders of 2018.
-# Files that only Keras' own functions read.
-_KERAS_SUFFIXES = (".keras", ".weights.h5")
 
 
 def find_weights(path: str) -> str:
@@ -21,9 +19,8 @@ def find_weights(path: str) -> str:
   """
   path = download.resolve_model(path)
   if paths.is_file(path):
-    if hugging_face_config.is_weights(path) or checkpoints.is_runtime_file(
-      path
-    ):
+    is_hf = hugging_face_config.is_weights(path)
+    if is_hf or checkpoints.is_runtime_file(path):
       return path
     form = text_lines.name_format(paths.read_bytes(path, 64))
     fault = f"it is {form}. " if form else ""
@@ -71,7 +68,7 @@ def hash_weights(path: str) -> str:
 def _list(files: Sequence[str]) -> str:
   names = [os.path.basename(path) for path in files]
   found = f"there is {messages.join_names(names, 10) or 'nothing'}"
-  if any(path.endswith(_KERAS_SUFFIXES) for path in files):
+  if any(path.endswith((".keras", ".weights.h5")) for path in files):
     return f"{found}. Load it with Keras and call its `save_pretrained`."
   if "pytorch_model.bin" in names:
     return (

@@ -37,9 +37,9 @@ class CorpusConfig(text_config.PydocConfig):
 @command.of(CorpusConfig)
 def run(config: CorpusConfig) -> None:
   """Writes the corpus that the flags describe."""
-  from bert_tf.text import corpus_build, sources
+  from bert_tf.text import corpus_build
 
-  inputs = sources.find_files(
+  inputs = corpus_build.find_files(
     config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )
   corpus_build.build_corpus(

@@ -9,7 +9,7 @@ import dataclasses
 from bert_tf import settings, tokenization
 from bert_tf.cli import command
 from bert_tf.files import atomic, packages, shard_files, text_lines
-from bert_tf.text import sources, text_config, vocabulary
+from bert_tf.text import corpus_build, text_config, vocabulary
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ def run(config: VocabularyConfig) -> None:
   tokenizer = tokenization.BasicTokenizer(
     config.do_lower_case, config.strip_accents
   )
-  files = sources.find_lines(config.input_file, config.pydoc_packages)
+  files = corpus_build.find_lines(config.input_file, config.pydoc_packages)
   shard_files.check_output([config.output_file], files)
   # Fails before the text is read.
   packages.import_tensorflow_text("learning a vocabulary")

@@ -37,11 +37,11 @@ class ConversionConfig(ModelFiles):
 @command.of(ConversionConfig, needs_model=True)
 def run(config: ConversionConfig) -> None:
   """Strips one checkpoint, averages several, or converts a model."""
-  from bert_tf.checkpoint import convert
+  from bert_tf.checkpoint import checkpoints, convert, weights
 
   path = config.init_checkpoint
-  source_format = convert.find_format(path)
-  if source_format == config.target_format == "original":
+  reader = checkpoints.CheckpointReader(weights.find_weights(path))
+  if reader.format == config.target_format == "original":
     config_flags.refuse_given(
       ["bert_config_file", "vocab_file", "do_lower_case"],
       "has no effect if an original checkpoint stays one",

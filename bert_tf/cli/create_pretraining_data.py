@@ -59,14 +59,16 @@ class CommandConfig(text_config.PydocConfig):
 def run(config: CommandConfig) -> None:
   """Creates the records that the flags describe."""
   from bert_tf.data.pretraining import pretraining_shards
-  from bert_tf.text import letter_case, sources
+  from bert_tf.text import corpus_build, letter_case
 
   if not config.data.mask:
     names = [f.name for f in dataclasses.fields(config.data.masking_config)]
     config_flags.refuse_given(
       names, "has no effect with --nomask: run_pretraining masks the instances"
     )
-  input_files = sources.find_lines(config.input_file, config.pydoc_packages)
+  input_files = corpus_build.find_lines(
+    config.input_file, config.pydoc_packages
+  )
   letter_case.warn_if_cased(config.data.vocab_file, config.data.do_lower_case)
   build = None
   if config.runner:

@@ -70,11 +70,9 @@ class CommandConfig:
 @command.of(CommandConfig)
 def run(config: CommandConfig) -> None:
   """Loads the models and serves them until the server is stopped."""
-  from bert_tf.server import connections
-
   folders = config.folders()
   # A port in use and a missing model are reported before TensorFlow is loaded.
-  sockets = connections.listen(config.server.host, config.server.port)
+  sockets = config.server.listen()
   for folder in folders.values():
     download.resolve_model(folder)
   from bert_tf.inference import predictor

@@ -5,19 +5,26 @@ texts, with the operations of tensorflow-text, which TensorFlow Serving has too.
 """
 
 import dataclasses
+import os
 import tempfile
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import task_registry
+from bert_tf import modeling, task_registry
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.export import encoders, runtimes, saved_models
+from bert_tf.export import runtimes, saved_models
 from bert_tf.export.config import ExportConfig
 from bert_tf.export.text import BertTokenizer
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, paths, tokenizer_files
+from bert_tf.inference import ids_functions
 from bert_tf.inference.config import ModelConfig
+from bert_tf.modeling import Tensor
+
+# TF Hub's names for ids_functions.ID_NAMES, in the same order.
+_HUB_NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +95,8 @@ def run(config: ExportConfig, replaces: bool = False) -> str:
       )
       for name, difference in differences.items():
         logging.info("%s: differs by at most %.1e.", name, difference)
-    run_info.write_run(folder, info, files.config, files.vocab_content)
+    contents = run_info.describe(info, files.config, files.vocab_content)
+    run_info.write_files(folder, contents)
   logging.info("Wrote %s.", config.export_dir)
   return info.task
 
@@ -112,18 +120,87 @@ def build(config: ModelConfig, with_text: bool = True) -> Built:
     tokenizer = BertTokenizer(
       of_texts.vocab, case.do_lower_case, case.strip_accents
     )
+  model_class = task_registry.load(task.model)
   model = saved_models.NamedModel(
-    files.load_model(task_registry.load(task.model)),
-    files.config.max_position_embeddings,
+    files.load_model(model_class), files.config.max_position_embeddings
   )
-  functions = saved_models.make_ids_signatures(model, files.info)
+  # It takes ID_NAMES, int32 [B, F], for multiple choice [B, C, F], and for a
+  # pre-trained model `masked_lm_positions`, int32 [B, P].
+  model_class = model_class or modeling.BertModel
+  ids = saved_models.named_function(
+    lambda inputs: ids_functions.name_outputs(model(inputs), files.info),
+    (*ids_functions.ID_NAMES, *model_class.more_inputs),
+    rank=len(model_class.input_shape_names),
+  )
+  functions = {ids_functions.IDS: ids, ids_functions.DEFAULT: ids}
   module = tf.Module(name="served")
   if task is task_registry.ENCODER:
     lower_case = settings.do_lower_case is not False
-    module = encoders.Encoder(model, files.vocab_file, lower_case)
+    module = Encoder(model, files.vocab_file, lower_case)
   module.model = model
   if tokenizer:
     make_signatures = task_registry.load(task.text_signatures)
     functions |= make_signatures(model, tokenizer, files.info)
   module.tokenizer = tokenizer  # Its vocabulary is saved with the module.
   return Built(files, module, functions)
+
+
+class Encoder(tf.Module):
+  """BERT without a head as a SavedModel, for fine-tuning and features.
+
+  Code for TF Hub's BERT loads it by `tf.saved_model.load`, `hub.load` or
+  `hub.KerasLayer`. It has the attributes of TF Hub's encoders: `variables`,
+  `trainable_variables`, `regularization_losses`, the asset `vocab_file` (if
+  there is a vocabulary) and the variable `do_lower_case`.
+  """
+
+  # Override properties of tf.Module, which would not be saved.
+  variables: Sequence[tf.Variable] = ()
+  trainable_variables: Sequence[tf.Variable] = ()
+  regularization_losses: Sequence[Tensor] = ()
+
+  def __init__(
+    self,
+    model: saved_models.NamedModel,
+    vocab_file: str | None,
+    do_lower_case: bool,
+  ) -> None:
+    super().__init__(name="encoder")
+    self.model = model
+    self.variables = list(model.values.values())
+    self.trainable_variables = list(model.values.values())
+    self.regularization_losses = []
+    if vocab_file:
+      if tokenizer_files.is_tokenizer_json(vocab_file):
+        # The folder must exist until the encoder is saved.
+        self._folder = tempfile.TemporaryDirectory()
+        content = tokenizer_files.read_vocab(vocab_file)
+        vocab_file = os.path.join(self._folder.name, run_info.VOCAB_FILE)
+        atomic.write_bytes(vocab_file, content)
+      self.vocab_file = tf.saved_model.Asset(vocab_file)
+    self.do_lower_case = tf.Variable(
+      do_lower_case, trainable=False, name="do_lower_case"
+    )
+    spec = {n: tf.TensorSpec([None, None], tf.int32, n) for n in _HUB_NAMES}
+    for training in (False, True):
+      self.__call__.get_concrete_function(spec, training=training)
+
+  @tf.function(autograph=False)
+  def __call__(
+    self, inputs: Mapping[str, Tensor], training: bool = False
+  ) -> dict[str, Tensor | list[Tensor]]:
+    """Encodes inputs by _HUB_NAMES, int32 [B, F], with dropout if `training`.
+
+    Returns:
+      pooled_output, default: float32 [B, D].
+      sequence_output: float32 [B, F, D].
+      encoder_outputs: list of float32 [B, F, D], the output of each layer.
+    """
+    values = [inputs[name] for name in _HUB_NAMES]
+    output = self.model(dict(zip(ids_functions.ID_NAMES, values)), training)
+    return {
+      "pooled_output": output.pooled_output,
+      "default": output.pooled_output,
+      "sequence_output": output.sequence_output,
+      "encoder_outputs": list(output.all_encoder_layers),
+    }

@@ -1,6 +1,5 @@
 """Texts as inputs of `fit`, `evaluate` and `predict` of a Keras model."""
 
-import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from absl import logging
 from bert_tf import tokenization
 from bert_tf.data import packing
 from bert_tf.export import text
+from bert_tf.tasks import base
 
 # The texts of the rows, and their second texts or choices, if they have any.
 Columns = tuple[Sequence[Any], Sequence[Any] | None]
@@ -63,35 +63,23 @@ class TextPreprocessor:
       ids = self.tokenizer.tokenize_to_ids(first)
       more = self.tokenizer.tokenize_to_ids(second) if second else None
       num_cut += packing.is_cut(ids, more, self.max_seq_length)
-      rows.append(
-        packing.assemble(ids, more, cls_id, sep_id, self.max_seq_length)
-      )
+      row = packing.assemble(ids, more, cls_id, sep_id, self.max_seq_length)
+      rows.append(base.model_input(*row))
     if num_cut:
       logging.info(
         f"{num_cut} of {len(rows)} texts have more than {self.max_seq_length} "
         "word pieces (`max_seq_length`) and are cut."
       )
-    length = max(len(ids) for ids, _ in rows)
-    inputs = np.zeros((3, len(rows), length), np.int32)
-    for i, (ids, num_first) in enumerate(rows):
-      inputs[0, i, : len(ids)] = ids
-      inputs[1, i, : len(ids)] = 1
-      inputs[2, i, num_first : len(ids)] = 1
-    names = ("input_ids", "input_mask", "segment_ids")
-    return {n: x.reshape(*shape, length) for n, x in zip(names, inputs)}
-
-  @functools.cached_property
-  def _graph_tokenizer(self) -> text.BertTokenizer:
-    basic = self.tokenizer.basic_tokenizer
-    return text.BertTokenizer(
-      self.tokenizer.vocab, basic.do_lower_case, basic.strip_accents
-    )
+    return {n: x.reshape(*shape, -1) for n, x in base.batch(rows).items()}
 
   def map(self, data: tf.data.Dataset) -> tf.data.Dataset:
     """Converts the texts of a data set of batches; see `is_text_data`."""
     if any(spec.shape.rank != 1 for spec in tf.nest.flatten(_inputs_of(data))):
       raise ValueError("a data set of texts has to be batched.")
-    tokenizer = self._graph_tokenizer
+    basic = self.tokenizer.basic_tokenizer
+    tokenizer = text.BertTokenizer(
+      self.tokenizer.vocab, basic.do_lower_case, basic.strip_accents
+    )
 
     def convert(inputs: Any, *labels: Any) -> Any:
       if isinstance(inputs, Mapping):

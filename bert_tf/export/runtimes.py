@@ -23,19 +23,6 @@ from bert_tf.tasks import base
 # The file of each runtime.
 FILES = dict(zip(("onnx", "litert"), checkpoints.RUNTIME_FILES))
 
-# ONNX 1.13 (2022), the newest version that tf2onnx 1.17 writes.
-_OPSET = 18
-
-# Allowed difference of float32 outputs, which have a scale of about 1. With 6
-# layers they differ by 5e-6, with 12 to 24 layers by less than 1e-4.
-_TOLERANCE = 1e-4
-
-# Batch sizes and lengths of the check; lengths are cut to the model's maximum.
-_CHECKED_SIZES = ((1, 16), (3, 128))
-
-# Number of choices of a random multiple-choice input.
-_NUM_CHOICES = 3
-
 
 def check_installed(runtime: str) -> None:
   """Raises ImportError if a package that a conversion needs is missing."""
@@ -50,11 +37,7 @@ def check_installed(runtime: str) -> None:
 
 
 def convert(
-  saved_model: str,
-  folder: str,
-  config: BertConfig,
-  runtime: str,
-  is_int8: bool,
+  saved_model: str, folder: str, config: BertConfig, runtime: str, is_int8: bool
 ) -> dict[str, float]:
   """Writes the file of a runtime into a folder and checks its outputs.
 
@@ -80,10 +63,16 @@ def convert(
   if runtime == "onnx":
     _write_onnx(loaded.signatures[ids_functions.IDS], path, is_int8)
   else:
-    _write_litert(saved_model, path, is_int8)
+    converter = tf.lite.TFLiteConverter.from_saved_model(
+      saved_model, signature_keys=[ids_functions.IDS]
+    )
+    if is_int8:
+      converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    with open(path, "wb") as file:
+      file.write(converter.convert())
   converted = ids_functions.load_runtime_file(path, config)
   largest: dict[str, float] = {}
-  for sizes in _CHECKED_SIZES:
+  for sizes in ((1, 16), (3, 128)):  # Of a batch and of a text.
     inputs = sample(function, config, *sizes)
     want, got = function(inputs), converted(inputs)
     shapes = [{n: v.shape for n, v in sorted(x.items())} for x in (want, got)]
@@ -95,8 +84,9 @@ def convert(
       difference = np.abs(value.astype(np.float64) - got[name]).max()
       # Unlike max(), np.maximum keeps NaN.
       largest[name] = float(np.maximum(largest.get(name, 0.0), difference))
-  # The differences of int8 outputs may have any finite size.
-  limit = np.finfo(np.float32).max if is_int8 else _TOLERANCE
+  # Float32 outputs, which have a scale of about 1, differ by 5e-6 with 6 layers
+  # and by less than 1e-4 with 12 to 24. Int8 outputs may differ by any number.
+  limit = np.finfo(np.float32).max if is_int8 else 1e-4
   if wrong := [f"{n} by {d:.1e}" for n, d in largest.items() if not d <= limit]:
     raise ValueError(
       f"the outputs of {runtime} differ from those of TensorFlow in "
@@ -107,10 +97,7 @@ def convert(
 
 
 def sample(
-  function: IdsFunction,
-  config: BertConfig,
-  batch_size: int,
-  length: int,
+  function: IdsFunction, config: BertConfig, batch_size: int, length: int
 ) -> dict[str, np.ndarray]:
   """Returns inputs [batch_size, at most length], equal in each call."""
   rng = np.random.default_rng(0)
@@ -121,7 +108,8 @@ def sample(
   }
   inputs = {}
   for name, spec in sorted(function.inputs.items()):
-    shape = (batch_size, *[_NUM_CHOICES] * (len(spec.shape) - 2), length)
+    num_choices = [3] * (len(spec.shape) - 2)  # None without choices.
+    shape = (batch_size, *num_choices, length)
     if name == "input_mask":
       lengths = rng.integers(1, length + 1, (*shape[:-1], 1))
       lengths[0] = length
@@ -149,9 +137,8 @@ def _write_onnx(function: Any, path: str, is_int8: bool) -> None:
   # The packages log each step, and warn of differences that `convert` checks.
   logging.disable(logging.WARNING)
   try:
-    model, _ = tf2onnx.convert.from_function(
-      by_position, signature, opset=_OPSET
-    )
+    # ONNX 1.13 (2022), the newest version that tf2onnx 1.17 writes.
+    model, _ = tf2onnx.convert.from_function(by_position, signature, opset=18)
     onnx.save(model, path)
     if not is_int8:
       return
@@ -171,14 +158,3 @@ def _write_onnx(function: Any, path: str, is_int8: bool) -> None:
       )
   finally:
     logging.disable(logging.NOTSET)
-
-
-def _write_litert(saved_model: str, path: str, is_int8: bool) -> None:
-  """Writes the function IDS as a LiteRT file with dynamic shapes."""
-  converter = tf.lite.TFLiteConverter.from_saved_model(
-    saved_model, signature_keys=[ids_functions.IDS]
-  )
-  if is_int8:
-    converter.optimizations = [tf.lite.Optimize.DEFAULT]
-  with open(path, "wb") as file:
-    file.write(converter.convert())

@@ -6,8 +6,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf import modeling, task_registry
-from bert_tf.checkpoint import run_info
 from bert_tf.inference import ids_functions
 from bert_tf.model import model_inputs
 from bert_tf.model.kernels import backend
@@ -83,52 +81,21 @@ class NamedModel(tf.Module):
     return self._call(inputs, training)
 
 
-def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
-  """Returns a decorator for a tf.function with an input signature."""
-  # AutoGraph is slow, and no Python control flow depends on a tensor.
-  return tf.function(input_signature=input_signature, autograph=False)
-
-
-def texts_spec(*names: str) -> list[tf.TensorSpec]:
-  """Returns the input_signature of `names`: string [B]."""
-  return [tf.TensorSpec([None], tf.string, name) for name in names]
-
-
-def ids_function(
+def named_function(
   compute: Callable[[dict[str, Tensor]], Any],
-  rank: int = 2,
   names: Sequence[str] = ids_functions.ID_NAMES,
+  dtype: tf.DType = tf.int32,
+  rank: int = 2,
 ) -> Any:
   """Returns a tf.function that calls `compute` with its inputs by name.
 
-  The inputs are int32 with `rank` dimensions.
+  The inputs are tensors of `dtype` with `rank` dimensions of any size.
   """
-  spec = [tf.TensorSpec([None] * rank, tf.int32, name) for name in names]
-
-  @function(spec)
-  def ids(*inputs: Tensor) -> Any:
-    return compute(dict(zip(names, inputs)))
-
-  return ids
-
-
-def make_ids_signatures(
-  model: NamedModel, info: run_info.RunInfo
-) -> Signatures:
-  """Returns the function `ids` of a model, which is the default.
-
-  It takes ID_NAMES, int32 [B, F], for multiple choice [B, C, F], and for a
-  pre-trained model `masked_lm_positions`, int32 [B, P]. It returns the outputs
-  of `ids_functions.name_outputs`.
-  """
-  model_class = task_registry.load(task_registry.find(info.task).model)
-  model_class = model_class or modeling.BertModel
-  ids = ids_function(
-    lambda inputs: ids_functions.name_outputs(model(inputs), info),
-    len(model_class.input_shape_names),
-    (*ids_functions.ID_NAMES, *model_class.more_inputs),
+  return tf.function(
+    lambda *inputs: compute(dict(zip(names, inputs))),
+    [tf.TensorSpec([None] * rank, dtype, name) for name in names],
+    autograph=False,  # No Python control flow depends on a tensor.
   )
-  return {ids_functions.IDS: ids, ids_functions.DEFAULT: ids}
 
 
 def _range_checks(

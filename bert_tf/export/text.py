@@ -27,8 +27,6 @@ _SPACE = r"[\t\n\r\p{Z}]"
 _DROPPED = r"[\p{Cc}\p{Cf}\x{FFFD}]"
 _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
 
-_TEXTS = tf.TensorSpec([None], tf.string)
-
 
 class BertTokenizer(tf.Module):
   """Converts texts to word pieces and inputs of the model, for `tf.data`.
@@ -101,8 +99,9 @@ class BertTokenizer(tf.Module):
       )
     # Not a decorator: a decorated method does not keep its owner alive, so it
     # would fail on a temporary object, as in BertTokenizer(vocab).tokenize.
-    function = tf.function(self._tokenize, [_TEXTS], autograph=False)
-    self._tokenize_texts = function
+    self._tokenize_texts = tf.function(
+      self._tokenize, [tf.TensorSpec([None], tf.string)], autograph=False
+    )
 
   @classmethod
   def from_pretrained(cls, folder: str | os.PathLike[str]) -> "BertTokenizer":
@@ -111,9 +110,8 @@ class BertTokenizer(tf.Module):
     Its `max_length` is the number of positions of the model.
     """
     files = ModelFolder.open(os.fspath(folder))
-    case = files.case
-    lower = case.do_lower_case is not False
-    tokenizer = cls(files.vocab, lower, case.strip_accents)
+    lower = files.case.do_lower_case is not False
+    tokenizer = cls(files.vocab, lower, files.case.strip_accents)
     tokenizer.max_length = files.config.max_position_embeddings
     return tokenizer
 
@@ -266,8 +264,8 @@ def classifier_signatures(
   settings, spec = info.settings, info.labels
   assert spec
 
-  def classify(*texts: Tensor) -> dict[str, Tensor]:
-    segments = [tokenizer.tokenize(text) for text in texts]
+  def classify(texts: dict[str, Tensor]) -> dict[str, Tensor]:
+    segments = [tokenizer.tokenize(text) for text in texts.values()]
     length = settings.max_seq_length
     logits = model(tokenizer.pack(segments, length, pad_to_max=False))
     outputs = heads.ClassifierModel.name_outputs(logits, spec.problem_type)
@@ -280,10 +278,9 @@ def classifier_signatures(
       return {**outputs, "applies": logits > 0}
     return {**outputs, "label": tf.gather(names, tf.argmax(logits, axis=-1))}
 
-  takes = saved_models.texts_spec
-  single = saved_models.function(takes("text"))(lambda text: classify(text))
-  pair = saved_models.function(takes("text", "text_b"))(
-    lambda text, text_b: classify(text, text_b)
+  single, pair = (
+    saved_models.named_function(classify, names, tf.string, rank=1)
+    for names in (["text"], ["text", "text_b"])
   )
   default = pair if settings.is_pair else single
   return {"text": single, "text_pair": pair, ids_functions.DEFAULT: default}
@@ -304,9 +301,8 @@ def encoder_signatures(
   """
   length, pooling = info.settings.max_seq_length, info.settings.pooling
 
-  @saved_models.function(saved_models.texts_spec("text"))
-  def text(text: Tensor) -> dict[str, Tensor]:
-    packed = tokenizer.pack([tokenizer.tokenize(text)], length, False)
+  def encode(texts: dict[str, Tensor]) -> dict[str, Tensor]:
+    packed = tokenizer.pack([tokenizer.tokenize(texts["text"])], length, False)
     mask = packed["input_mask"]  # [B, F]
     vectors = model(packed).sequence_output  # [B, F, D]
     is_real = tf.cast(mask, vectors.dtype)[..., None]
@@ -321,6 +317,7 @@ def encoder_signatures(
       pooled = tf.math.l2_normalize(pooled, axis=-1)
     return {"embedding": pooled, "num_tokens": tf.reduce_sum(mask, axis=1)}
 
+  text = saved_models.named_function(encode, ["text"], tf.string, rank=1)
   return {ids_functions.TEXT: text}
 
 

@@ -6,9 +6,13 @@ fails. A writer holds a lock on its hidden folder, so that the next writer of
 the same target can remove what a killed one has left behind. Content for gs://
 and other remote paths is written locally first. All functions raise OSError if
 they cannot write.
+
+A whole run locks its folder or its file. The system releases all locks when a
+process ends for any reason. Buckets, such as gs://, have none.
 """
 
 import contextlib
+import errno
 import fcntl
 import glob
 import os
@@ -16,10 +20,15 @@ import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
+import filelock
+from absl import logging
+
 from bert_tf.files import errors, paths
 
 # Begins the suffix of the hidden files and folders that are unfinished.
 _UNFINISHED = "tmp-bert_tf-"
+
+LOCK_FILE = ".run.lock"  # Stays in the folder of a run.
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
@@ -55,12 +64,9 @@ def files(targets: Sequence[str]) -> Iterator[list[str]]:
   for target in targets:
     _check_is_file(target)
   with contextlib.ExitStack() as stack:
-    unfinished = [
-      os.path.join(
-        stack.enter_context(hidden_folder(target)), os.path.basename(target)
-      )
-      for target in targets
-    ]
+    folders = [stack.enter_context(hidden_folder(t)) for t in targets]
+    names = map(os.path.basename, targets)
+    unfinished = list(map(os.path.join, folders, names))
     yield unfinished
     for path, target in zip(unfinished, targets):
       publish(path, target)
@@ -83,17 +89,14 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
     os.makedirs(unfinished)
     yield unfinished
     folders = list(os.walk(unfinished))
-    names = [
-      os.path.relpath(os.path.join(inner, name), unfinished)
-      for inner, _, files in folders
-      for name in files
-    ]
-    for name in names:
-      _flush(os.path.join(unfinished, name))
+    written = [os.path.join(top, n) for top, _, names in folders for n in names]
+    for path in written:
+      _flush(path)
     if paths.is_remote(target):
       if replaces:
         paths.remove(f"{target}/{last}")  # Makes the partial folder invalid.
         paths.remove(target)
+      names = [os.path.relpath(path, unfinished) for path in written]
       for name in sorted(names, key=lambda name: (name == last, name)):
         remote = f"{target}/{name}"
         paths.make_folder(os.path.dirname(remote))
@@ -257,3 +260,52 @@ def _flush_names(folder: str) -> None:
       os.fsync(opened)
     finally:
       os.close(opened)
+
+
+class FolderInUseError(OSError):
+  """Another process writes a run in the folder, or the file."""
+
+
+def lock_folder(folder: str) -> contextlib.AbstractContextManager[None]:
+  """Holds the lock of a folder in this scope. Makes the folder if needed.
+
+  Raises:
+    FolderInUseError: if another process, or this one, holds the lock.
+  """
+  path = os.path.join(folder, LOCK_FILE)
+  return _hold(path, f"another process trains in {folder}")
+
+
+@contextlib.contextmanager
+def lock_file(path: str) -> Iterator[None]:
+  """Holds the lock of a file to write; see `lock_folder`.
+
+  The lock is a hidden file beside it, which is removed at the end.
+  """
+  lock = hidden(path, "lock")
+  with _hold(lock, f"another process writes {path}"):
+    try:
+      yield
+    finally:
+      paths.remove(lock)
+
+
+@contextlib.contextmanager
+def _hold(path: str, fault: str) -> Iterator[None]:
+  folder = os.path.dirname(path)
+  paths.make_folder(folder)
+  # If the system has no flock at all, filelock itself uses another lock.
+  lock = filelock.FileLock(path)
+  try:
+    if not paths.is_remote(path):
+      lock.acquire(timeout=0)
+  except filelock.Timeout:
+    raise FolderInUseError(f"{fault}.") from None
+  except OSError as error:
+    if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
+      raise
+    logging.warning("%s has no locks, so start only one command in it.", folder)
+  try:
+    yield
+  finally:
+    lock.release()

@@ -21,8 +21,7 @@ def read(path: str, value_type: Any = Any) -> Any:
 
 def read_object(path: str) -> dict[str, Any]:
   """Reads the object in a JSON file; raises the errors of `read`."""
-  value: dict[str, Any] = read(path, dict[str, Any])
-  return value
+  return dict(read(path, dict[str, Any]))
 
 
 def find_object(folder: str, name: str) -> dict[str, Any] | None:

@@ -24,8 +24,6 @@ else:
 COLORS = ("#0072B2", "#C44E00", "#00805E", "#A8518A", "#8A6D00", "#3A3A3A")
 
 _DPI = 100
-_MAX_MARKERS = 30  # A line of one point would be invisible without.
-_MIN_PANEL_WIDTH = 380  # Pixels; narrower panels move to the next row.
 _STYLE: dict[Any, Any] = {
   "axes.axisbelow": True,
   "axes.grid": True,
@@ -59,7 +57,8 @@ def open_picture(
     import matplotlib
     from matplotlib import figure
   suffix = os.path.splitext(path)[1].lower().removeprefix(".")
-  num_columns = max(1, min(num_panels, width // _MIN_PANEL_WIDTH))
+  # A panel has at least 380 pixels; more panels move to the next row.
+  num_columns = max(1, min(num_panels, width // 380))
   num_rows = math.ceil(num_panels / num_columns)
   with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}):
     size = (width / _DPI, num_rows * panel_height / _DPI)
@@ -90,7 +89,8 @@ def draw_line(
 
   Rare measurements, such as evaluations, are circles on a dotted line.
   """
-  style: dict[str, Any] = {"marker": "." if len(x) <= _MAX_MARKERS else None}
+  # A line of one point would be invisible without a marker.
+  style: dict[str, Any] = {"marker": "." if len(x) <= 30 else None}
   if are_rare:
     style = {"marker": "o", "ls": ":", "linewidth": 1}
     style["markerfacecolor"] = "white"

@@ -9,8 +9,6 @@ from typing import Any
 
 from bert_tf.files import json_files, messages, paths, text_lines
 
-_SHARD = re.compile(r"(.*-)\d{5}-of-(\d{5})(.*)")
-
 
 def shard_names(output_file: str, num_shards: int) -> list[str]:
   """Returns the paths of all shards, `name-00003-of-00064[.gz|.bz2]`.
@@ -36,7 +34,8 @@ def expand(pattern: str) -> list[str]:
     return [pattern]
   files = paths.matches(pattern)
   counts: dict[tuple[str, str], str] = {}
-  for shard in filter(None, map(_SHARD.fullmatch, files)):
+  name = re.compile(r"(.*-)\d{5}-of-(\d{5})(.*)")
+  for shard in filter(None, map(name.fullmatch, files)):
     start, count, end = shard.groups()
     if (other := counts.setdefault((start, end), count)) != count:
       raise ValueError(

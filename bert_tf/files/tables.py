@@ -14,11 +14,6 @@ Row = Mapping[str, Any] | Sequence[str]
 
 T = TypeVar("T")
 
-# Largest limit that the package csv accepts on every system.
-_MAX_CELL_CHARS = 2**31 - 1
-
-_PARQUET_BATCH_ROWS = 256
-
 
 @dataclasses.dataclass(frozen=True)
 class Table:
@@ -51,12 +46,10 @@ def read(table: Table, convert: Callable[[int, Row], T | None]) -> list[T]:
   examples = []
   for line, row in read_rows(table):
     try:
-      example = convert(line, row)
+      examples.append(convert(line, row))
     except BadRowError as error:
       raise ValueError(f"{table.path}:{line}: {error}.") from None
-    if example is not None:
-      examples.append(example)
-  return examples
+  return [example for example in examples if example is not None]
 
 
 def parse_columns(
@@ -123,8 +116,20 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row]]:
     return
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
-      if content.strip():
-        yield line, _parse_json_row(content, table, line)
+      if not content.strip():
+        continue
+      values, fault = None, "not a JSON object"
+      try:
+        values = json.loads(content)
+        if "\\ud" in content.lower():  # Half a character, a surrogate, fails.
+          json.dumps(values, ensure_ascii=False).encode()
+      except (ValueError, RecursionError) as error:
+        values, fault = None, f"not JSON ({error})"
+      where = f"{table.path}:{line}:"
+      if not isinstance(values, dict):
+        raise ValueError(f"{where} {fault}: {messages.shorten(content)}.")
+      _check_columns(table, list(values), where)
+      yield line, values
     return
   has_header = isinstance(table.columns[0], str)
   header: list[str] = []
@@ -199,7 +204,7 @@ def csv_cells(
     ValueError: names the file and the line that is not UTF-8 or, if `strict`,
       not CSV.
   """
-  csv.field_size_limit(_MAX_CELL_CHARS)
+  csv.field_size_limit(2**31 - 1)  # The most that every system accepts.
   rows = csv.reader(
     (line + "\n" for line in text_lines.read_lines(path)),
     delimiter=delimiter,
@@ -210,21 +215,6 @@ def csv_cells(
     yield from ((rows.line_num, row) for row in rows)
   except csv.Error as error:
     raise ValueError(f"{path}:{rows.line_num}: not CSV ({error}).") from None
-
-
-def _parse_json_row(content: str, table: Table, line: int) -> Row:
-  fault = "not a JSON object"
-  try:
-    row = json.loads(content)
-    if "\\ud" in content.lower():  # Half a character, a surrogate, fails here.
-      json.dumps(row, ensure_ascii=False).encode()
-  except (ValueError, RecursionError) as error:
-    row, fault = None, f"not JSON ({error})"
-  if not isinstance(row, dict):
-    content = messages.shorten(content)
-    raise ValueError(f"{table.path}:{line}: {fault}: {content}.")
-  _check_columns(table, list(row), f"{table.path}:{line}:")
-  return row
 
 
 def check_parquet_installed() -> None:
@@ -255,7 +245,7 @@ def _read_parquet(table: Table) -> Iterator[dict[str, Any]]:
       if features.get(column, {}).get("_type") == "ClassLabel"
     }
     with errors.reading(table.path):
-      for batch in file.iter_batches(_PARQUET_BATCH_ROWS, columns=[*columns]):
+      for batch in file.iter_batches(256, columns=[*columns]):
         for row in batch.to_pylist():
           for column, labels in classes.items():
             if isinstance(row[column], int) and 0 <= row[column] < len(labels):

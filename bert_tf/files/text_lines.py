@@ -11,25 +11,19 @@ from typing import Any, BinaryIO, TextIO
 
 from bert_tf.files import paths
 
-_OPENERS: dict[str, Callable[..., Any]] = {
-  ".gz": gzip.open,
-  ".bz2": bz2.open,
-}
-
-# Formats that are given in place of text or JSON, by their first bytes.
-_OTHER_FORMATS = {
-  b"PAR1": "Parquet",
-  b"PK\x03\x04": "a zip archive, Excel file or PyTorch file",
-  b"\x1f\x8b": "gzip-compressed data (add .gz to its name)",
-  b"<": "HTML or XML",
-}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 def name_format(head: bytes) -> str:
   """Names a format that is not text by a file's first bytes; "" for others."""
+  formats = {
+    b"PAR1": "Parquet",
+    b"PK\x03\x04": "a zip archive, Excel file or PyTorch file",
+    b"\x1f\x8b": "gzip-compressed data (add .gz to its name)",
+    b"<": "HTML or XML",
+  }
   start = head.removeprefix(codecs.BOM_UTF8).lstrip()
-  formats = _OTHER_FORMATS.items()
-  return next((name for magic, name in formats if start.startswith(magic)), "")
+  return next((formats[m] for m in formats if start.startswith(m)), "")
 
 
 @contextlib.contextmanager

@@ -16,8 +16,6 @@ from bert_tf.files import json_files, messages, paths
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
-# Of older versions of transformers.
-SPECIAL_MAP, ADDED = "special_tokens_map.json", "added_tokens.json"
 
 # Settings of special tokens.
 SPECIAL_TOKENS = {
@@ -57,16 +55,13 @@ class Case:
   strip_accents: bool | None = None  # If None, the same as do_lower_case.
 
 
-_Part = dict[str, Any] | None
-
-
 @dataclasses.dataclass(frozen=True)
 class _Tokenizer:
   """The parts of tokenizer.json. {}, the default, is BERT's; None is none."""
 
-  model: _Part = dataclasses.field(default_factory=dict)
-  normalizer: _Part = dataclasses.field(default_factory=dict)
-  pre_tokenizer: _Part = dataclasses.field(default_factory=dict)
+  model: dict[str, Any] | None = dataclasses.field(default_factory=dict)
+  normalizer: dict[str, Any] | None = dataclasses.field(default_factory=dict)
+  pre_tokenizer: dict[str, Any] | None = dataclasses.field(default_factory=dict)
   added_tokens: list[Any] | None = None
 
   @property
@@ -116,12 +111,10 @@ def read_vocab(vocab_file: str) -> bytes:
     raise ValueError(f"{vocab_file} has no vocabulary of word pieces.")
   ids = json_files.check(vocab, dict[str, int], f"the vocab of {vocab_file}")
   tokens = {i: token for token, i in ids.items()}
-  missing = [i for i in range(len(vocab)) if i not in tokens]
-  if missing:
+  if missing := [i for i in range(len(vocab)) if i not in tokens]:
     raise ValueError(f"{vocab_file}: no token has the id {missing[0]}.")
   lines = [tokens[i] for i in range(len(vocab))]
-  broken = [line for line in lines if "\n" in line]
-  if broken:
+  if broken := [line for line in lines if "\n" in line]:
     raise ValueError(f"{vocab_file}: the token {broken[0]!r} has a line break.")
   return "".join(f"{line}\n" for line in lines).encode(errors="replace")
 
@@ -152,7 +145,9 @@ def warn_of_differing(vocab_file: str) -> None:
   """Warns once if the files next to a vocabulary ask for another tokenizer."""
   folder = os.path.dirname(vocab_file)
   config = json_files.find_object(folder, TOKENIZER_CONFIG) or {}
-  special = json_files.find_object(folder, SPECIAL_MAP) or {}
+  # Two files of older versions of transformers.
+  special = json_files.find_object(folder, "special_tokens_map.json") or {}
+  added_ids = json_files.find_object(folder, "added_tokens.json") or ()
   tokenizer = _find_tokenizer(folder)
 
   def content(token: Any) -> Any:  # Some files store tokens as objects.
@@ -177,11 +172,11 @@ def warn_of_differing(vocab_file: str) -> None:
     *(config.get("added_tokens_decoder") or {}).values(),
     *(config.get(more) or ()),
     *(special.get(more) or ()),
-    *(json_files.find_object(folder, ADDED) or ()),
+    *added_ids,
     *(tokenizer.added_tokens or ()),
   ]
-  others = {str(content(token)) for token in added}
-  if others := others.difference(SPECIAL_TOKENS.values()):
+  others = {str(content(token)) for token in added} - {*SPECIAL_TOKENS.values()}
+  if others:
     names = messages.join_names(sorted(others), 3)
     differing.append(f"added tokens {names}")
   if differing:

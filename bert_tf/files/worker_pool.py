@@ -46,8 +46,7 @@ def run(
   pool = futures.ProcessPoolExecutor(
     num_workers, context, _start_worker, (receiver,)
   )
-  waiting: collections.deque[tuple[Task, futures.Future[Result]]]
-  waiting = collections.deque()
+  waiting = collections.deque[tuple[Task, futures.Future[Result]]]()
   try:
     for task in tasks:
       waiting.append((task, pool.submit(function, task)))

@@ -8,11 +8,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from bert_tf import settings, task_registry
-from bert_tf.tasks.config import (
-  EncoderSettings,
-  MaskedLmSettings,
-  TaskSettings,
-)
+from bert_tf.tasks.config import EncoderSettings, MaskedLmSettings, TaskSettings
 from bert_tf.tasks.squad.config import SquadSettings
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import ids_functions
 from bert_tf.inference.config import ExtractionConfig
@@ -26,9 +27,6 @@ from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, encoder
 from bert_tf.text.unknown_pieces import PieceCounts
 from bert_tf.training import progress
-
-# Separates the two texts of a pair in a line.
-_SEPARATOR = " ||| "
 
 _NAMES = ("text", "text_b")
 
@@ -53,7 +51,8 @@ class FeatureExtractor:
   `extract` one for each word piece, from any layers.
 
   Args:
-    config: the model, as `--model` names it, or an ExtractionConfig.
+    config: the model, as `--model` names it, an ExtractionConfig, or an open
+      ModelFolder without further settings.
     **settings: of ExtractionConfig by name, such as pooling. The layer of a
       model without config is the last.
 
@@ -80,10 +79,14 @@ class FeatureExtractor:
     (1, 7, 128)
   """
 
-  def __init__(self, config: ExtractionConfig | str, **settings: Any) -> None:
-    saved_length = {}
-    if isinstance(config, str | os.PathLike):
+  def __init__(
+    self, config: ExtractionConfig | ModelFolder | str, **settings: Any
+  ) -> None:
+    opened, saved_length = None, {}
+    if not isinstance(config, ExtractionConfig):
       saved_length = {"max_seq_length": settings.get("max_seq_length")}
+      if isinstance(config, ModelFolder):
+        opened, config = config, str(config.weights)
       path = os.fspath(config)
       config = ExtractionConfig(init_checkpoint=path, layers=(-1,))
     self.config = config = dataclasses.replace(config, **settings)
@@ -91,8 +94,9 @@ class FeatureExtractor:
       "do_lower_case": config.do_lower_case,
       "max_seq_length": config.max_seq_length,
       "pooling": None if config.pooling == "none" else config.pooling,
+      **saved_length,
     }
-    files = config.open(task="encoder", **{**given, **saved_length})
+    files = opened or config.open(task="encoder", **given)
     files.needed_vocab()
     self.bert_config = files.config
     num_layers = self.bert_config.num_hidden_layers
@@ -234,7 +238,7 @@ def parse_line(line: str) -> Text:
   Strips the line and splits it at the last ` ||| `.
   """
   line = line.strip()
-  text_a, separator, text_b = line.rpartition(_SEPARATOR)
+  text_a, separator, text_b = line.rpartition(" ||| ")
   return (text_a, text_b) if separator else line
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import modeling, task_registry
+from bert_tf import task_registry
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import errors, packages
@@ -88,7 +88,7 @@ class IdsFunction:
       raise ValueError(errors.reason(error)) from error
     return {name: np.asarray(outputs[name]) for name in names or outputs}
 
-  def prepare(self) -> None:
+  def prepare(self) -> Any:
     """Does what the first calls would do, such as tracing."""
 
 
@@ -126,17 +126,11 @@ class KerasFunction(IdsFunction):
   @functools.cached_property
   def outputs(self) -> Specs:  # type: ignore[override]
     """Dtypes and shapes of the outputs; the first access traces."""
-    outputs = self._trace().structured_outputs
-    return {
-      name: tf.TensorSpec(output.shape, output.dtype, name)
-      for name, output in outputs.items()
-    }
+    outputs = self.prepare().structured_outputs
+    return {n: tf.TensorSpec(x.shape, x.dtype, n) for n, x in outputs.items()}
 
-  def prepare(self) -> None:
-    """Traces the function, so that no call waits for it."""
-    self._trace()
-
-  def _trace(self) -> Any:
+  def prepare(self) -> Any:
+    """Traces the function, so that no call waits for it, and returns it."""
     with self._lock:
       self._num_eager_calls = 0
     with layer_norm.fused():
@@ -180,7 +174,27 @@ def open_functions(files: ModelFolder) -> Mapping[str, IdsFunction]:
     if files.saved and files.saved.task != files.task_name:
       raise ValueError(f"{path} is a SavedModel of {files.saved.task}.")
     return _load_saved_model(path, files.config)
-  return _make_functions(files)
+  info, config = files.info, files.config
+  if info.task == task_registry.PRETRAINING.name:
+    config.check_bidirectional(files.config_file)
+  model_class = task_registry.load(task_registry.find(info.task).model)
+  model = files.load_model(model_class)
+
+  def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
+    return name_outputs(model(features), info)
+
+  def attend(features: dict[str, Tensor]) -> dict[str, Tensor]:
+    output = model.bert(features, return_attention_probs=True)
+    probs = tf.stack(output.attention_probs, axis=1)  # [B, L, N, F, T]
+    # Padding neither gives nor gets attention.
+    is_token = tf.cast(features["input_mask"], probs.dtype)[:, None, None]
+    return {ATTENTION: probs * is_token[..., None] * is_token[..., None, :]}
+
+  names, rank = (*ID_NAMES, *model.more_inputs), len(model.input_shape_names)
+  functions = {IDS: KerasFunction(compute, config, names, rank)}
+  if model_class:
+    functions[ATTENTION] = KerasFunction(attend, config)
+  return functions
 
 
 def load_runtime_file(
@@ -197,36 +211,27 @@ def load_runtime_file(
     DamagedFileError: if the file cannot be read.
     ImportError: if the runtime is not installed.
   """
-  load = _load_onnx if path.endswith(".onnx") else _load_litert
-  return load(path, config, num_threads)
-
-
-def _load_onnx(path: str, config: BertConfig, num_threads: int) -> IdsFunction:
-  with packages.needs_extra("ONNX", extra="onnx"):
-    import onnxruntime
-  options = onnxruntime.SessionOptions()
-  options.intra_op_num_threads = num_threads
-  with errors.reading(path):
-    session = onnxruntime.InferenceSession(
-      path, options, providers=["CPUExecutionProvider"]
+  if path.endswith(".onnx"):
+    with packages.needs_extra("ONNX", extra="onnx"):
+      import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    with errors.reading(path):
+      session = onnxruntime.InferenceSession(
+        path, options, providers=["CPUExecutionProvider"]
+      )
+    inputs, outputs = (
+      # The type of float32 is "tensor(float)".
+      {each.name: _spec(each.name, each.shape, each.type[7:-1]) for each in x}
+      for x in (session.get_inputs(), session.get_outputs())
     )
-  inputs, outputs = (
-    # The type of float32 is "tensor(float)".
-    {each.name: _spec(each.name, each.shape, each.type[7:-1]) for each in x}
-    for x in (session.get_inputs(), session.get_outputs())
-  )
-  names = [*outputs]
-  return IdsFunction(
-    config,
-    inputs,
-    outputs,
-    lambda arrays: dict(zip(names, session.run(names, dict(arrays)))),
-  )
-
-
-def _load_litert(
-  path: str, config: BertConfig, num_threads: int
-) -> IdsFunction:
+    names = [*outputs]
+    return IdsFunction(
+      config,
+      inputs,
+      outputs,
+      lambda arrays: dict(zip(names, session.run(names, dict(arrays)))),
+    )
   with packages.needs_extra("LiteRT", extra="litert"):
     from ai_edge_litert import interpreter
   with errors.reading(path):
@@ -246,28 +251,6 @@ def _load_litert(
   return IdsFunction(config, inputs, outputs, compute)
 
 
-def _make_functions(files: ModelFolder) -> dict[str, KerasFunction]:
-  """Loads the weights of a checkpoint into the Keras model of its task."""
-  info, config = files.info, files.config
-  if info.task == task_registry.PRETRAINING.name:
-    config.check_bidirectional(files.config_file)
-  model_class = task_registry.load(task_registry.find(info.task).model)
-  model = files.load_model(model_class)
-
-  def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
-    return name_outputs(model(features), info)
-
-  def attend(features: dict[str, Tensor]) -> dict[str, Tensor]:
-    output = model.bert(features, return_attention_probs=True)
-    return {ATTENTION: stack_attention(output, features)}
-
-  names, rank = (*ID_NAMES, *model.more_inputs), len(model.input_shape_names)
-  functions = {IDS: KerasFunction(compute, config, names, rank)}
-  if model_class:
-    functions[ATTENTION] = KerasFunction(attend, config)
-  return functions
-
-
 def name_outputs(output: Any, info: run_info.RunInfo) -> dict[str, Tensor]:
   """Returns what the function IDS returns for the output of a Keras model."""
   model_class = task_registry.load(task_registry.find(info.task).model)
@@ -276,18 +259,6 @@ def name_outputs(output: Any, info: run_info.RunInfo) -> dict[str, Tensor]:
     return {name: getattr(output, name) for name in names}
   problem_type = info.labels.problem_type if info.labels else None
   return model_class.name_outputs(output, problem_type)
-
-
-def stack_attention(
-  output: modeling.BertOutput, features: Mapping[str, Tensor]
-) -> Tensor:
-  """Returns the attention of all layers and heads, float32 [B, L, N, F, T].
-
-  It is the weight from token F to token T, and 0 for padding.
-  """
-  probs = tf.stack(output.attention_probs, axis=1)
-  is_token = tf.cast(features["input_mask"], probs.dtype)[:, None, None]
-  return probs * is_token[..., None] * is_token[..., None, :]
 
 
 def _load_saved_model(

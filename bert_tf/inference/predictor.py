@@ -15,12 +15,7 @@ from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.inference import ids_functions
 from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.feature_extraction import FeatureExtractor
-from bert_tf.inference.rows import (
-  answer_rows,
-  map_rows,
-  texts_by_name,
-  to_rows,
-)
+from bert_tf.inference.rows import answer_rows, map_rows, texts_by_name, to_rows
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Row
 from bert_tf.text.unknown_pieces import PieceCounts
@@ -44,7 +39,7 @@ class Predictor:
   Args:
     source: folder of a SavedModel or of its versions (uses the newest), prefix
       of a checkpoint, folder of a run, or a ModelConfig that names one of these
-      and has more settings.
+      and has more settings, or an open ModelFolder without further settings.
     max_batch_size: maximum number of rows in a batch.
     **settings: of ModelConfig, such as vocab_file or do_lower_case.
 
@@ -78,7 +73,7 @@ class Predictor:
 
   def __init__(
     self,
-    source: str | ModelConfig,
+    source: str | ModelConfig | ModelFolder,
     *,
     max_batch_size: int = 32,
     **settings: Any,
@@ -88,7 +83,9 @@ class Predictor:
     self.max_batch_size = max_batch_size
     if isinstance(source, str):
       source = ModelConfig(init_checkpoint=source)
-    files = dataclasses.replace(source, **settings).open()
+    if isinstance(source, ModelConfig):
+      source = dataclasses.replace(source, **settings).open()
+    files = source
     self.info, self.bert_config = files.info, files.config
     self.vocab_file = files.vocab_file
     self.functions = ids_functions.open_functions(files)
@@ -134,19 +131,19 @@ class Predictor:
     """
     rows, is_single = to_rows(inputs)
     task = self.task()
-    read = functools.partial(
-      texts_by_name, names=task.fields, num_required=task.num_required
-    )
-    texts = [*map_rows(read, rows)]
+    fields, num_required = task.fields, task.num_required
+    texts = [
+      *map_rows(lambda row: texts_by_name(row, fields, num_required), rows)
+    ]
     task.check(texts)
-    answers = list(
-      answer_rows(
-        map_rows(functools.partial(self.preprocess, task), texts),
+    answers = [
+      *answer_rows(
+        map_rows(lambda row: self.preprocess(task, row), texts),
         lambda sequences: self.compute(sequences, task),
         task.postprocess,
         lambda length: self.max_batch_size,
       )
-    )
+    ]
     return answers[0] if is_single else answers
 
   def preprocess(
@@ -209,9 +206,7 @@ class Predictor:
     return Attention(tuple(tokens), probabilities)
 
 
-def load(
-  folder: str | os.PathLike[str],
-) -> Predictor | FeatureExtractor:
+def load(folder: str | os.PathLike[str]) -> Predictor | FeatureExtractor:
   """Loads the model in a folder for predictions.
 
   The folder may hold a released model, a run or its best/, a converted or an
@@ -231,11 +226,10 @@ def load(
     >>> answer["masks"][0][0]  # The best guess for the first mask.
     {'token': '...', 'probability': 0...}
   """
-  path = os.fspath(folder)
-  files = ModelFolder.open(path)
+  files = ModelFolder.open(os.fspath(folder))
   is_encoder = files.task_name == task_registry.ENCODER.name
   # Without a run.json, a SavedModel is only a checkpoint, as those of TF Hub.
   is_served = files.saved and checkpoints.is_saved_model(str(files.weights))
   if is_encoder and not is_served:
-    return FeatureExtractor(path)
-  return Predictor(path)
+    return FeatureExtractor(files)
+  return Predictor(files)

@@ -18,12 +18,7 @@ from bert_tf import tokenization
 from bert_tf.data.pretraining import masking
 from bert_tf.inference import ids_functions
 from bert_tf.inference.config import ScoringConfig
-from bert_tf.inference.rows import (
-  answer_rows,
-  map_rows,
-  texts_by_name,
-  to_rows,
-)
+from bert_tf.inference.rows import answer_rows, map_rows, texts_by_name, to_rows
 from bert_tf.model import heads
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base
@@ -131,25 +126,25 @@ class SentenceScorer:
 
   def score(self, texts: Sequence[Sequence[str]]) -> Iterator[SentenceScore]:
     """Yields the scores of texts, each given as word pieces that fit."""
+
+    def mask_each_piece(tokens: Sequence[str]) -> base.Inputs:
+      ids = self._tokenizer.convert_tokens_to_ids(
+        [tokenization.CLS, *tokens, tokenization.SEP]
+      )
+      self._counts.add_ids(ids)
+      copies = [
+        base.model_input(ids, len(ids), [position])
+        for position in range(1, len(ids) - 1)
+      ]
+      return base.Inputs(copies, state=tuple(tokens))
+
     return answer_rows(
-      map(self._mask_each_piece, texts),
+      map(mask_each_piece, texts),
       lambda sequences: self._function(base.batch(sequences))["log_probs"],
       lambda inputs, outputs: SentenceScore(inputs.state, np.array(outputs)),
       lambda length: max(1, self.config.batch_tokens // length),
       label="scoring",
     )
-
-  def _mask_each_piece(self, tokens: Sequence[str]) -> base.Inputs:
-    ids = self._tokenizer.convert_tokens_to_ids(
-      [tokenization.CLS, *tokens, tokenization.SEP]
-    )
-    self._counts.add_ids(ids)
-    sequence = base.model_input(ids, len(ids))
-    copies = [
-      sequence._replace(masked_lm_positions=[position])
-      for position in range(1, len(ids) - 1)
-    ]
-    return base.Inputs(copies, state=tuple(tokens))
 
 
 def pseudo_perplexity(scores: Iterable[SentenceScore]) -> float:

@@ -7,16 +7,17 @@ predict with the runs of the other.
 import dataclasses
 import functools
 import json
+import os
 import typing
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from bert_tf import settings, task_registry
 from bert_tf.checkpoint import checkpoints, run_info
-from bert_tf.files import messages
+from bert_tf.files import messages, paths
 from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.predictor import Predictor
 from bert_tf.inference.rows import (
@@ -30,7 +31,7 @@ from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.ner.task import NerTask
-from bert_tf.tasks.rows import Results, Row
+from bert_tf.tasks.rows import Results, Row, labels_in
 from bert_tf.tasks.setup import Setup
 from bert_tf.tasks.squad.task import SquadTask
 from bert_tf.tasks.swag.task import SwagTask
@@ -98,7 +99,7 @@ class TaskModel:
     texts = [*map_rows(self._row, rows)]
     if self._predictor is None:
       values = dict(self._given)
-      if run_info.has_config(self._folder()):
+      if paths.exists(os.path.join(self._folder(), run_info.CONFIG_FILE)):
         # The run may have added layers to its initial checkpoint.
         values.pop("bert_config_file", None)
       self._predictor = self._load(self._trained(), values)
@@ -173,8 +174,8 @@ class TaskModel:
 
   def get_params(self, deep: bool = True) -> dict[str, Any]:
     """Returns the constructor's arguments by name, for scikit-learn."""
-    paths = {"init_checkpoint": self._start, "output_dir": self._output_dir}
-    return {**paths, **self._given}
+    folders = {"init_checkpoint": self._start, "output_dir": self._output_dir}
+    return {**folders, **self._given}
 
   def set_params(self, **params: Any) -> "TaskModel":
     """Replaces arguments of the constructor, for scikit-learn."""
@@ -245,7 +246,8 @@ class TaskModel:
       rows = [*map_rows(add_label, rows, labels)]
       task = task.infer(rows, source)
       if split == "train" and task.labels and task.labels.labels:
-        spec = dataclasses.replace(task.labels, are_text=_have_text(labels))
+        are_text = any(isinstance(each, str) for each in labels_in(labels))
+        spec = dataclasses.replace(task.labels, are_text=are_text)
         task = dataclasses.replace(task, labels=spec)
       labelled[split] = splits.Split(split, rows, source)
     return fine_tuning.run_on_splits(setup, task, labelled) or {}
@@ -262,15 +264,6 @@ class TaskModel:
       )
     rows = [*map_rows(self._row, rows)]
     return [{"id": str(i), **row} for i, row in enumerate(rows)], labels
-
-
-def _have_text(labels: Iterable[Any]) -> bool:
-  return any(
-    _have_text(label)
-    if isinstance(label, list | tuple | set)
-    else isinstance(label, str)
-    for label in labels
-  )
 
 
 class Classifier(TaskModel):
@@ -330,8 +323,7 @@ class Classifier(TaskModel):
       answer["probabilities"] = {
         json.loads(name): value for name, value in probabilities.items()
       }
-      names = [label] if isinstance(label, str) else label
-      numbers = [*map(json.loads, names)]
+      numbers = [json.loads(name) for name in labels_in(label)]
       answer["label"] = numbers if isinstance(label, list) else numbers[0]
     return answers
 

@@ -323,14 +323,14 @@ class Server:
     `data` has an object for each text, with `index` and `embedding`.
     """
     model = self._models.get(body.model)
-    width = model.vector_width() if model else None
-    if model is None or width is None:
+    if model is None or model.predictor.info.task != "encoder":
       raise HttpError(
         404,
         f"there is no model {body.model!r:.100} that gives vectors; serve or "
         "export a checkpoint with `task=encoder`.",
         "model",
       )
+    width = model.predictor.bert_config.hidden_size
     if body.dimensions not in (None, width):
       raise HttpError(
         400,

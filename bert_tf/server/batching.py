@@ -37,8 +37,6 @@ _Result = TypeVar("_Result")
 # Inputs of a batch are at most _MAX_RATIO times as large as its first one, or
 # all smaller than _SHORT_SIZE, where a batch of one costs more than padding.
 _MAX_RATIO, _SHORT_SIZE = 2, 32
-# Seconds between checks whether a stalled thread works again.
-_STALLED_INTERVAL_S = 0.05
 
 
 @dataclasses.dataclass(eq=False)
@@ -239,7 +237,7 @@ class Batcher:
       return math.inf
     # A thread that has stalled takes no batches, unless all have.
     if worker.is_stalled() and not all(w.is_stalled() for w in self.workers):
-      return _STALLED_INTERVAL_S
+      return 0.05
     signature = self.queue[0].signature
     waiting = self._waiting(signature)
     is_full = sum(each.size for each in waiting) >= signature.max_size
@@ -321,34 +319,32 @@ class Batcher:
     outputs = signature.compute([each.value for each in batch])
     pairs = [*zip(batch, outputs, strict=True)]
     seconds = time.monotonic() - start
+    limit = self._config.max_answer_values
     for each, output in pairs:
+      request, row = each.request, each.request.rows[each.row]
+      with self._lock:
+        by_number = request.outputs.setdefault(each.row, {})
+        by_number[each.number] = output
+        if len(by_number) < len(row.sequences):
+          continue
+        del request.outputs[each.row]  # Frees the memory.
+      ordered = [by_number[number] for number in range(len(by_number))]
       try:
-        self._store(each, output)
+        answer = signature.postprocess(row, ordered)
+        num_values = count_values(answer)
+        with self._lock:
+          request.answers[each.row] = answer
+          request.num_values += num_values
+        if request.num_values > limit:
+          raise HttpError(
+            413,
+            f"the answer has at least {request.num_values} numbers and texts, "
+            f"but this server's limit is {limit}; send fewer or shorter rows.",
+          )
       except Exception as error:  # noqa: BLE001  Raised in `submit`.
-        loop = each.request.result.get_loop()
-        loop.call_soon_threadsafe(each.request.fail, error)
+        loop = request.result.get_loop()
+        loop.call_soon_threadsafe(request.fail, error)
     return seconds
-
-  def _store(self, each: _Input, output: Any) -> None:
-    request, row = each.request, each.request.rows[each.row]
-    with self._lock:
-      outputs = request.outputs.setdefault(each.row, {})
-      outputs[each.number] = output
-      if len(outputs) < len(row.sequences):
-        return
-      del request.outputs[each.row]  # Frees the memory.
-    ordered = [outputs[number] for number in range(len(outputs))]
-    answer = request.signature.postprocess(row, ordered)
-    num_values, limit = count_values(answer), self._config.max_answer_values
-    with self._lock:
-      request.answers[each.row] = answer
-      request.num_values += num_values
-    if request.num_values > limit:
-      raise HttpError(
-        413,
-        f"the answer has at least {request.num_values} numbers and texts, but "
-        f"this server's limit is {limit}; send fewer or shorter rows.",
-      )
 
 
 def count_values(value: Any) -> int:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import socket
 
 from bert_tf import settings
 
@@ -61,8 +62,7 @@ class ServerConfig:
     1 << 22, "The maximum number of values in an answer; more get status 413."
   )
   max_request_bytes: int = _limit(
-    1 << 20,
-    "The maximum number of bytes in a request; more get status 413.",
+    1 << 20, "The maximum number of bytes in a request; more get status 413."
   )
   max_text_length: int = _limit(
     20000, "The maximum number of bytes in a text; more get status 400."
@@ -96,3 +96,33 @@ class ServerConfig:
 
   def __post_init__(self) -> None:
     settings.check(self)
+
+  def listen(self) -> list[socket.socket]:
+    """Opens the sockets of the server, one for each address of `host`.
+
+    Clients that connect before the server reads from them wait.
+
+    Raises:
+      OSError: if the port is in use, or the address is not of this machine.
+    """
+    try:
+      infos = socket.getaddrinfo(
+        self.host or None,
+        self.port,
+        type=socket.SOCK_STREAM,
+        flags=socket.AI_PASSIVE,
+      )
+      opened = [
+        socket.create_server(address, family=family, backlog=128)
+        for family, *_, address in dict.fromkeys(infos)
+      ]
+    except OSError as error:
+      raise OSError(
+        f"cannot listen at `host={self.host}` and `port={self.port}`: "
+        f"{error.strerror}."
+      ) from error
+    for each in opened:
+      # Accepted sockets inherit it. uvicorn writes head and body separately, so
+      # that the body would otherwise wait for the client's delayed ACK.
+      each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return opened

@@ -115,10 +115,7 @@ class Middleware:
   """
 
   def __init__(
-    self,
-    app: types.ASGIApp,
-    config: ServerConfig,
-    counters: metrics.Metrics,
+    self, app: types.ASGIApp, config: ServerConfig, counters: metrics.Metrics
   ) -> None:
     self._app = app
     self._config = config

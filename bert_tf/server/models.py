@@ -1,8 +1,7 @@
 """A model with its name, signatures and description, as the server uses it."""
 
-import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pydantic
@@ -21,16 +20,9 @@ from bert_tf.server.limits import HttpError
 from bert_tf.tasks import base
 from bert_tf.tasks.classification import glue
 
-# Config keys reported as the size of a model.
-_SIZES = (
-  *("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size"),
-)
 _NO_TEXTS = "its folder lacks vocab.txt. Export it again."
 # Maximum logits of masks in a batch: 256 MiB of float32.
 _MAX_MASK_LOGITS = 1 << 26
-# Decimal places of attention weights, to keep responses short.
-_DECIMALS = 4
-_SAMPLE_ID = base.ModelInput([0] * 4, [1] * 4, [0] * 4)
 
 
 class Signature:
@@ -54,19 +46,18 @@ class Signature:
     self.takes_texts = name[1] != ids_functions.IDS
     self.postprocess = reader.postprocess
     self._predictor, self._config = predictor, config
-    sizes, max_length = predictor.bert_config, 0
-    for task in predictor.tasks.values():
-      max_length = task.max_seq_length
-    max_length = max_length or sizes.max_position_embeddings
+    sizes = predictor.bert_config
+    max_length = sizes.max_position_embeddings
+    if predictor.tasks:
+      max_length = predictor.task().max_seq_length
     self.max_size = config.max_batch_size * max_length
     # The logits of masks are limited as word pieces are.
     self._mask_size = sizes.vocab_size * self.max_size / _MAX_MASK_LOGITS
-
-  @functools.cached_property
-  def _ids(self) -> pydantic.TypeAdapter:
-    max_length = self._predictor.bert_config.max_position_embeddings
-    has_choices = self._predictor.ids_reader.has_choices
-    return types.ids_adapter(max_length, has_choices)
+    limit = pydantic.Field(max_length=sizes.max_position_embeddings)
+    ids: Any = Annotated[list[types.Id], limit]
+    if predictor.ids_reader.has_choices:
+      ids = list[ids]
+    self._ids = pydantic.TypeAdapter(dict[str, ids])
 
   def _preprocess_row(self, row: Any) -> base.Inputs:
     reader = self.reader
@@ -74,7 +65,9 @@ class Signature:
       try:
         values = self._ids.validate_python(row)
       except pydantic.ValidationError as error:
-        raise ValueError(types.first_reason(error)) from error
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{where}: {first['msg']}") from error
       return self._predictor.preprocess(reader, values)
     row = types.decode_texts(row, self._config.max_text_length)
     if not isinstance(row, str | dict):
@@ -161,7 +154,7 @@ class ServedModel:
     for function in self.predictor.functions.values():
       function.prepare()
     for signature in self.signatures.values():
-      signature.compute([_SAMPLE_ID])
+      signature.compute([base.ModelInput([0] * 4, [1] * 4, [0] * 4)])
     model = self.predictor
     if model.tasks and ids_functions.ATTENTION in model.functions:
       model.attention("a")
@@ -190,26 +183,25 @@ class ServedModel:
       "head": body.head,
       "num_layers": num_layers,
       "num_heads": num_heads,
-      "attention": np.round(shown.astype(np.float64), _DECIMALS).tolist(),
+      "attention": np.round(shown.astype(np.float64), 4).tolist(),
     }
-
-  def vector_width(self) -> int | None:
-    """Returns the size of the vectors of texts; None if there are none."""
-    is_encoder = self.predictor.info.task == "encoder"
-    return self.predictor.bert_config.hidden_size if is_encoder else None
 
   def about(self) -> dict[str, Any]:
     """Returns the content of run.json and the sizes."""
     info, sizes = self.predictor.info, self.predictor.bert_config
-    size = {name: getattr(sizes, name) for name in _SIZES}
+    task_name = info.labels.task_name if info.labels else ""
     return {
       "name": self.name,
       "version": str(self.version),
       **info.to_dict(),
-      "label_names": glue.LABEL_NAMES.get(
-        info.labels.task_name if info.labels else ""
-      ),
-      "size": {**size, "num_parameters": self.predictor.num_parameters},
+      "label_names": glue.LABEL_NAMES.get(task_name),
+      "size": {
+        "num_hidden_layers": sizes.num_hidden_layers,
+        "hidden_size": sizes.hidden_size,
+        "num_attention_heads": sizes.num_attention_heads,
+        "vocab_size": sizes.vocab_size,
+        "num_parameters": self.predictor.num_parameters,
+      },
     }
 
   def metadata(self) -> dict[str, Any]:

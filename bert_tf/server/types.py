@@ -14,7 +14,8 @@ import pydantic
 # OpenAI's limit of texts in a request.
 MAX_TEXTS = 2048
 
-_Id = Annotated[int, pydantic.Field(strict=True, ge=0, lt=1 << 31)]
+# A word-piece id, or another int32 of a row.
+Id = Annotated[int, pydantic.Field(strict=True, ge=0, lt=1 << 31)]
 _Index = Annotated[int, pydantic.Field(strict=True, ge=0)]
 
 
@@ -124,20 +125,3 @@ def decode_texts(value: Any, max_bytes: int) -> Any:
       f"{max_bytes}; shorten it."
     )
   return value
-
-
-def ids_adapter(max_length: int, has_choices: bool) -> pydantic.TypeAdapter:
-  """Returns what validates rows of word-piece ids; lists of them for choices.
-
-  A list has at most max_length ids.
-  """
-  ids: Any = Annotated[list[_Id], pydantic.Field(max_length=max_length)]
-  if has_choices:
-    ids = list[ids]
-  return pydantic.TypeAdapter(dict[str, ids])
-
-
-def first_reason(error: pydantic.ValidationError) -> str:
-  """Returns where the first fault is, and what it is."""
-  first = error.errors(include_url=False)[0]
-  return ": ".join([".".join(map(str, first["loc"])), first["msg"]])

@@ -11,7 +11,7 @@ Results = dict[str, float | int]  # Of an evaluation, by name.
 
 def labels_in(label: Any) -> Iterator[Any]:
   """Yields the names in a label, which may be a list; none for a number."""
-  if isinstance(label, list | tuple):
+  if isinstance(label, list | tuple | set):
     for item in label:
       yield from labels_in(item)
   elif not isinstance(label, float | None):

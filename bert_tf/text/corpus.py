@@ -88,7 +88,17 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
   shards hold the documents of `read_documents(paths)`, in the same order.
   Raises ValueError if `num_shards` is below 1 or above the number of documents.
   """
-  starts, sizes = _scan_documents(paths)
+  starts = array.array("q")  # In the concatenated files.
+  sizes: list[int] = []  # Of the files.
+  follows_blank = True
+  for path in paths:
+    offset, size = sum(sizes), 0
+    for end, line in text_lines.read_lines_from(path, 0):
+      is_blank = not line.strip()
+      if follows_blank and not is_blank:
+        starts.append(offset + size)
+      follows_blank, size = is_blank, end
+    sizes.append(size)
   if not 1 <= num_shards <= len(starts):
     raise ValueError(
       f"num_shards {num_shards} must be from 1 to the {len(starts)} documents "
@@ -104,12 +114,10 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
     last_allowed = len(starts) - (num_shards - shard)
     firsts.append(min(max(nearest, firsts[-1] + 1), last_allowed))
   shards = []
-  for index, (first, last) in enumerate(
-    itertools.pairwise([*firsts, len(starts)])
-  ):
+  bounds = itertools.pairwise([*firsts, len(starts)])
+  for index, (first, last) in enumerate(bounds):
     end = starts[last] if last < len(starts) else total
-    spans = []
-    offset = 0
+    spans, offset = [], 0
     for path, size in zip(paths, sizes):
       start, stop = max(starts[first] - offset, 0), min(end - offset, size)
       if start < stop:
@@ -132,19 +140,3 @@ def read_shard(shard: Shard) -> Iterator[list[str]]:
         raise ValueError(f"{span.path} became shorter during the run.")
 
   return _group_lines(read_lines())
-
-
-def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
-  """Returns offsets of documents in the concatenated files, and file sizes."""
-  starts = array.array("q")
-  sizes: list[int] = []
-  follows_blank = True
-  for path in paths:
-    offset, size = sum(sizes), 0
-    for end, line in text_lines.read_lines_from(path, 0):
-      is_blank = not line.strip()
-      if follows_blank and not is_blank:
-        starts.append(offset + size)
-      follows_blank, size = is_blank, end
-    sizes.append(size)
-  return starts, sizes

@@ -5,12 +5,17 @@ into sentences, and this process writes them in the order of the input, so the
 result does not depend on the number of workers.
 """
 
+import atexit
 import collections
 import contextlib
 import dataclasses
 import functools
 import glob
+import itertools
 import os
+import re
+import tempfile
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
 
@@ -20,22 +25,186 @@ from absl import logging
 from bert_tf.files import (
   atomic,
   json_files,
-  lock,
+  packages,
   paths,
   shard_files,
   tables,
   text_lines,
   worker_pool,
 )
-from bert_tf.text import corpus, sentences, sources, text_config
+from bert_tf.text import corpus, pydoc_corpus, text_config
+
+# Longer documents of running text are cut, to bound the memory.
+_MAX_DOCUMENT_CHARS = 1 << 20
+
+# A line end between two characters of scripts without spaces.
+_LINE_END_WITHOUT_SPACE = re.compile(
+  "(?<=[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff\uff00-\uffef])\n"
+  "(?=[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff\uff00-\uffef])"
+)
 
 # Size in characters of a group of documents, which a worker holds in memory.
 _GROUP_CHARS = 1 << 20
 
 
+@dataclasses.dataclass(frozen=True)
+class InputFile:
+  """A file to read."""
+
+  path: str
+  input_format: str  # A format of text_config, except AUTO.
+
+
+def find_files(
+  patterns: str,
+  config: text_config.TextConfig | None = None,
+  plain_format: str = text_config.LINES,
+  pydoc_packages: str = "",
+) -> list[InputFile]:
+  """Returns the files that the patterns name, a glob's files sorted.
+
+  The patterns are files and globs, separated by commas. `pydoc` stands for the
+  documentation of the running Python and of `pydoc_packages`, in a temporary
+  file; write `./pydoc` for a file. With AUTO, the default of `config`, the
+  content and name of a file tell its format, or else it is the `plain_format`.
+  """
+  names, documented = (
+    [name.strip() for name in value.split(",") if name.strip()]
+    for value in (patterns, pydoc_packages)
+  )
+  if not names:
+    raise ValueError("no input files are given; give files, globs or pydoc.")
+  config = config or text_config.TextConfig()
+  files = []
+  for name in names:
+    if name == "pydoc":
+      temporary = tempfile.TemporaryDirectory(prefix="bert_tf_pydoc_")
+      atexit.register(temporary.cleanup)
+      path = os.path.join(temporary.name, "pydoc.txt")
+      corpus.write_documents(path, pydoc_corpus.read_documents(documented))
+      files.append(InputFile(path, text_config.LINES))
+      continue
+    matches = shard_files.expand(name)
+    if not matches:
+      raise ValueError(f"{name} matches no file.")
+    for path in matches:
+      if paths.is_folder(path):
+        raise ValueError(f"{path} is a folder; try {path}/*.")
+      if paths.is_file(path) and not paths.num_bytes(path):
+        raise ValueError(f"{path} is empty (0 bytes).")
+      files.append(InputFile(path, _detect_format(path, config, plain_format)))
+  return files
+
+
+def find_lines(patterns: str, pydoc_packages: str = "") -> list[str]:
+  """Returns files of one sentence a line; see `find_files`.
+
+  Raises ValueError for a file of another format.
+  """
+  files = find_files(patterns, pydoc_packages=pydoc_packages)
+  for file in files:
+    if file.input_format != text_config.LINES:
+      raise ValueError(
+        f"{file.path} is not plain text but {file.input_format}; convert it "
+        "with build-corpus."
+      )
+  return [file.path for file in files]
+
+
+def _detect_format(
+  path: str, config: text_config.TextConfig, plain_format: str
+) -> str:
+  if config.input_format != text_config.AUTO:
+    return config.input_format
+  if not paths.is_file(path):
+    return plain_format  # Reading a pipe would consume its content.
+  with text_lines.open_decompressed(path) as reader:
+    head = reader.read(1 << 16)
+  name = text_lines.without_suffix(os.path.basename(path).lower())
+  start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+  if head.startswith(b"PAR1") or name.endswith(".parquet"):
+    return text_config.PARQUET
+  marks = (b"<mediawiki", b"<?xml", b"<doc ")
+  if start.startswith(marks) or name.endswith(".xml"):
+    raise ValueError(
+      f"{path} is XML; extract its text first (see docs/corpora.md)."
+    )
+  is_object = re.match(rb'\{\s*"[^"\n]*"\s*:', start)
+  if name.endswith((".jsonl", ".ndjson", ".json")) or is_object:
+    return text_config.JSONL
+  return plain_format
+
+
+def read_documents(
+  source: InputFile,
+  config: text_config.TextConfig,
+  counts: collections.Counter[str],
+) -> Iterator[str]:
+  """Yields the documents of a file, a sentence or a paragraph a line.
+
+  Blank documents are left out. `counts` receives the numbers of
+  "documents_read" and of "blank" ones.
+  """
+  path, input_format = source.path, source.input_format
+  texts: Iterator[str]
+  if input_format == text_config.LINES:
+    texts = map("\n".join, corpus.read_documents([path]))
+  elif input_format in (text_config.JSONL, text_config.PARQUET):
+    texts = _read_table(path, input_format, config.text_column)
+  elif config.documents == "line":
+    texts = filter(str.strip, text_lines.read_lines(path))
+  elif config.documents == "blank_line":
+    texts = _read_paragraphs(path)
+  else:
+    texts = _read_book(path)
+  for text in texts:
+    counts["documents_read"] += 1
+    if text.strip():
+      yield text
+    else:
+      counts["blank"] += 1
+
+
+def _read_book(path: str) -> Iterator[str]:
+  held, num_chars = list[str](), 0
+  for paragraph in _read_paragraphs(path):
+    if held and num_chars + len(paragraph) > _MAX_DOCUMENT_CHARS:
+      yield "\n".join(held)
+      held, num_chars = [], 0
+    held.append(paragraph)
+    num_chars += len(paragraph)
+  yield "\n".join(held)
+
+
+def _read_paragraphs(path: str) -> Iterator[str]:
+  """Yields the paragraphs between blank lines, each joined into one line.
+
+  Cuts a paragraph longer than _MAX_DOCUMENT_CHARS.
+  """
+  held, num_chars = list[str](), 0
+  for line in itertools.chain(text_lines.read_lines(path), [""]):
+    line = line.strip()
+    if held and (not line or num_chars > _MAX_DOCUMENT_CHARS):
+      text = "\n".join(held)
+      yield _LINE_END_WITHOUT_SPACE.sub("", text).replace("\n", " ")
+      held, num_chars = [], 0
+    if line:
+      held.append(line)
+      num_chars += len(line)
+
+
+def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
+  table = tables.Table(path, input_format, (column,), {column: "text_column"})
+  for line, row in tables.read_rows(table):
+    try:
+      yield tables.get_text(row, column, may_be_empty=True)
+    except tables.BadRowError as error:
+      raise ValueError(f"{path}:{line}: {error} (`text_column`).") from None
+
+
 def build_corpus(
   config: text_config.TextConfig,
-  inputs: Sequence[sources.InputFile],
+  inputs: Sequence[InputFile],
   output: text_config.Output,
   num_workers: int = 1,
 ) -> dict[str, int]:
@@ -55,12 +224,34 @@ def build_corpus(
     )
   shard_files.check_output(names, (source.path for source in inputs))
   check_reading(inputs)
-  counts: collections.Counter[str] = collections.Counter()
-  with lock.hold_file(output.output_file):
+  counts = collections.Counter[str]()
+  fraction = output.eval_fraction if output.eval_output_file else 0.0
+  with atomic.lock_file(output.output_file):
     for name in names:
       atomic.remove_unfinished(glob.escape(name))  # Of a killed process.
     with atomic.files(names) as unfinished:
-      _write_texts(config, inputs, output, num_workers, unfinished, counts)
+      groups = _read_groups(config, inputs, counts)
+      split = functools.partial(_split, config.language)
+      with (
+        contextlib.closing(worker_pool.run(split, groups, num_workers)) as runs,
+        contextlib.ExitStack() as stack,
+        tqdm.tqdm(
+          desc="documents", unit="", unit_scale=True, disable=None
+        ) as bar,
+      ):
+        writers = [
+          stack.enter_context(text_lines.text_writer(path, name))
+          for path, name in zip(unfinished, names)
+        ]
+        for _, documents in runs:
+          for lines in documents:
+            is_eval = corpus.is_held_out(lines, fraction, output.random_seed)
+            writers[is_eval].write("\n".join(lines) + "\n\n")
+            counts["documents"] += 1
+            counts["eval_documents"] += is_eval
+            counts["sentences"] += len(lines)
+            counts["characters"] += sum(map(len, lines))
+          bar.update(len(documents))
       num_eval = counts["eval_documents"]
       num_train = counts["documents"] - num_eval
       if not counts["documents"]:
@@ -94,30 +285,29 @@ def build_corpus(
   return result
 
 
-def check_reading(inputs: Sequence[sources.InputFile]) -> None:
+def check_reading(inputs: Sequence[InputFile]) -> None:
   """Raises ImportError if a package is missing that reads or splits."""
   formats = {source.input_format for source in inputs}
   if text_config.PARQUET in formats:
     tables.check_parquet_installed()
   if formats != {text_config.LINES}:
-    sentences.check_installed()
-
-
-# Documents of a file, and whether each of their lines is a sentence.
-_Group = tuple[list[str], bool]
+    with packages.needs_extra("splitting text into sentences", extra="corpus"):
+      import sentencex  # noqa: F401
 
 
 def _read_groups(
   config: text_config.TextConfig,
-  inputs: Sequence[sources.InputFile],
+  inputs: Sequence[InputFile],
   counts: collections.Counter[str],
-) -> Iterator[_Group]:
-  """Yields groups of documents, large enough to be worth their transfer."""
+) -> Iterator[tuple[list[str], bool]]:
+  """Yields groups of documents, large enough to be worth their transfer.
+
+  Also yields whether each of their lines is a sentence.
+  """
   for source in inputs:
     is_split = source.input_format == text_config.LINES
-    group: list[str] = []
-    num_chars = 0
-    for document in sources.read_documents(source, config, counts):
+    group, num_chars = list[str](), 0
+    for document in read_documents(source, config, counts):
       group.append(document)
       num_chars += len(document)
       if num_chars >= _GROUP_CHARS:
@@ -126,48 +316,36 @@ def _read_groups(
     yield group, is_split
 
 
-def _split(language: str, group: _Group) -> list[list[str]]:
+def _split(language: str, group: tuple[list[str], bool]) -> list[list[str]]:
   """Returns the sentences of each document."""
   texts, is_split = group
+  split = functools.partial(split_sentences, language)
   documents = []
   for text in texts:
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    if not is_split:
-      split = functools.partial(sentences.split_sentences, language)
-      lines = [sentence for line in lines for sentence in split(line)]
-    documents.append(lines)
+    lines = list(filter(None, map(str.strip, text.split("\n"))))
+    documents.append(
+      lines if is_split else [*itertools.chain.from_iterable(map(split, lines))]
+    )
   return documents
 
 
-def _write_texts(
-  config: text_config.TextConfig,
-  inputs: Sequence[sources.InputFile],
-  output: text_config.Output,
-  num_workers: int,
-  unfinished: Sequence[str],
-  counts: collections.Counter[str],
-) -> None:
-  """Writes sentences to the train file and, if there is one, the eval file."""
-  names = [output.output_file, output.eval_output_file or ""]
-  fraction = output.eval_fraction if output.eval_output_file else 0.0
-  groups = _read_groups(config, inputs, counts)
-  split = functools.partial(_split, config.language)
-  with contextlib.ExitStack() as stack:
-    results = worker_pool.run(split, groups, num_workers)
-    stack.enter_context(contextlib.closing(results))
-    writers = [
-      stack.enter_context(text_lines.text_writer(path, name))
-      for path, name in zip(unfinished, names)
-    ]
-    bar = stack.enter_context(
-      tqdm.tqdm(desc="documents", unit="", unit_scale=True, disable=None)
-    )
-    for _, documents in results:
-      for lines in documents:
-        is_held_out = corpus.is_held_out(lines, fraction, output.random_seed)
-        writers[is_held_out].write("\n".join(lines) + "\n\n")
-        counts["documents"] += 1
-        counts["eval_documents"] += is_held_out
-        counts["sentences"] += len(lines)
-        counts["characters"] += sum(map(len, lines))
-      bar.update(len(documents))
+def split_sentences(language: str, paragraph: str) -> Iterator[str]:
+  """Yields the sentences, each without line breaks. Skips empty ones.
+
+  The language is a code such as en, de-AT or zh_Hans. Those without rules of
+  their own get the rules of English, with the marks of all scripts.
+  """
+  import sentencex
+
+  language = text_config.normalize_language(language).partition("-")[0]
+  # Longer sentences are cut at a space. Lao and Thai do not mark the end of a
+  # sentence; a space ends a clause, and some clauses count as a sentence.
+  max_chars = 120 if language in ("lo", "th") else 1000
+  for piece in sentencex.segment(language, paragraph):
+    sentence = " ".join(piece.split())
+    if len(sentence) > max_chars:
+      yield from textwrap.wrap(
+        sentence, max_chars, break_long_words=False, break_on_hyphens=False
+      )
+    elif sentence:
+      yield sentence

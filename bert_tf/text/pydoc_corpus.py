@@ -21,9 +21,6 @@ _SKIPPED = re.compile(
   r"|encodings|.*_internal|third_party|include|.*_test\.py|test_.*\.py"
 )
 
-# Sentences that a document needs for next-sentence prediction.
-_MIN_SENTENCES = 5
-
 # What separates paragraphs: blank lines, underlines, "name : type", "- ", "1. "
 # and "name (type): ".
 _BREAK = re.compile(
@@ -57,7 +54,7 @@ def read_documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
       if sentence not in seen:
         seen.add(sentence)
         document.append(sentence)
-    if len(document) >= _MIN_SENTENCES:
+    if len(document) >= 5:  # Enough for next-sentence prediction.
       yield document
       document = []
 
@@ -69,19 +66,17 @@ def _read_modules(folders: Sequence[str]) -> Iterator[list[str]]:
     for folder, subfolders, files in os.walk(top):
       subfolders[:] = sorted(n for n in subfolders if not _SKIPPED.fullmatch(n))
       for name in sorted(files):
-        if name.endswith(".py") and not _SKIPPED.fullmatch(name):
-          yield _read_docstrings(os.path.join(folder, name))
-
-
-def _read_docstrings(path: str) -> list[str]:
-  try:
-    with open(path, "rb") as reader, warnings.catch_warnings():
-      warnings.simplefilter("ignore")  # Invalid escapes in the parsed code.
-      tree = ast.parse(reader.read())
-  except (SyntaxError, ValueError):
-    return []  # A template, or code for another Python version.
-  nodes = (node for node in ast.walk(tree) if isinstance(node, _DOCUMENTED))
-  return [ast.get_docstring(node) or "" for node in nodes]
+        if not name.endswith(".py") or _SKIPPED.fullmatch(name):
+          continue
+        path = os.path.join(folder, name)
+        try:
+          with open(path, "rb") as reader, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Invalid escapes in the code.
+            nodes = [*ast.walk(ast.parse(reader.read()))]
+        except (SyntaxError, ValueError):
+          continue  # A template, or code for another Python version.
+        documented = [n for n in nodes if isinstance(n, _DOCUMENTED)]
+        yield [ast.get_docstring(node) or "" for node in documented]
 
 
 def find_sentences(docstring: str) -> Iterator[str]:

@@ -84,3 +84,8 @@ class Output:
   def report_file(self) -> str:
     """Path of settings and counts as JSON; written last."""
     return f"{self.output_file}.report.json"
+
+
+def normalize_language(language: str) -> str:
+  """Returns a language code in lower case with hyphens."""
+  return language.strip().lower().replace("_", "-")

@@ -22,7 +22,6 @@ _MAX_CACHED_WORDS = 1 << 20
 _MAX_PIECE_CHARS = 50  # The learner ignores longer words.
 # Excess over the requested size, as a fraction, that is cut.
 _MAX_EXCESS = 0.02
-_MAX_TRIALS = 12  # Frequency thresholds to try.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,10 +68,9 @@ def reserved_tokens(
 ) -> list[str]:
   """Returns the special tokens and [unusedN] in the released order."""
   unused = [f"[unused{index}]" for index in range(num_unused)]
-  before = unused[:NUM_UNUSED_BEFORE_SPECIALS]
-  after = unused[NUM_UNUSED_BEFORE_SPECIALS:]
   pad, *others = tokenization.SPECIAL_TOKENS
-  return [pad, *before, *others, *after]
+  num_before = NUM_UNUSED_BEFORE_SPECIALS
+  return [pad, *unused[:num_before], *others, *unused[num_before:]]
 
 
 def learn_tokens(
@@ -97,8 +95,21 @@ def learn_tokens(
   if not word_counts:
     raise ValueError("the text is empty, so there are no words to learn.")
   reserved = reserved_tokens(num_unused)
-  room = vocab_size - len(reserved) if may_be_smaller else None
-  characters = _choose_characters(word_counts, alphabet_size, room)
+  counts = collections.Counter[str]()
+  for word, count in word_counts.items():
+    if len(word) <= _MAX_PIECE_CHARS:
+      for char in word:
+        counts[char] += count
+  by_count = sorted(counts, key=lambda char: (-counts[char], char))
+  chosen = by_count[:alphabet_size]  # As the learner would choose them.
+  # Punctuation and ideographs are whole words, so "##" never precedes them.
+  inner = {char for char in chosen if not tokenization.is_separate_token(char)}
+  if may_be_smaller:
+    room = vocab_size - len(reserved)
+    ends = itertools.accumulate(1 + (char in inner) for char in chosen)
+    chosen = [char for char, end in zip(chosen, ends) if end <= room]
+  alphabet = sorted(chosen)
+  characters = alphabet + ["##" + char for char in alphabet if char in inner]
   num_pieces = vocab_size - len(reserved) - len(characters)
   if num_pieces < 0:
     raise ValueError(
@@ -113,26 +124,6 @@ def learn_tokens(
       f"for {num_entries} entries."
     )
   return [*reserved, *characters, *pieces[:num_pieces]]
-
-
-def _choose_characters(
-  word_counts: Mapping[str, int], alphabet_size: int, room: int | None
-) -> list[str]:
-  """Returns the entries of single characters that the learner would choose."""
-  counts: collections.Counter[str] = collections.Counter()
-  for word, count in word_counts.items():
-    if len(word) <= _MAX_PIECE_CHARS:
-      for char in word:
-        counts[char] += count
-  by_count = sorted(counts, key=lambda char: (-counts[char], char))
-  chosen = by_count[:alphabet_size]
-  # Punctuation and ideographs are whole words, so "##" never precedes them.
-  inner = {char for char in chosen if not tokenization.is_separate_token(char)}
-  if room is not None:
-    ends = itertools.accumulate(1 + (char in inner) for char in chosen)
-    chosen = [char for char, end in zip(chosen, ends) if end <= room]
-  alphabet = sorted(chosen)
-  return alphabet + ["##" + char for char in alphabet if char in inner]
 
 
 def _learn_pieces(
@@ -172,11 +163,10 @@ def _learn_pieces(
       if entry not in single and len(entry.removeprefix("##")) > 1
     ]
 
-  enough: list[str] = []
-  too_few: list[str] = []
+  enough, too_few = list[str](), list[str]()
   low, high = 1, None  # Range of thresholds to try, `high` exclusive.
   threshold = by_count[min(len(by_count), num_wanted + 1) - 1][1]
-  for _ in range(_MAX_TRIALS):
+  for _ in range(12):
     pieces = learn_with(threshold)
     if len(pieces) < num_wanted:
       too_few, high = pieces, threshold

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from bert_tf.files import errors, lock
+from bert_tf.files import atomic, errors
 from bert_tf.tasks.ner.task import import_seqeval
 from research import rows
 from research.ablations import config as config_lib
@@ -27,7 +27,7 @@ def run(config: config_lib.AblationsConfig) -> None:
   )
   if "NER" in task_files:
     import_seqeval()
-  with lock.hold(config.output_dir):
+  with atomic.lock_folder(config.output_dir):
     failed = _run_all(config, task_files, _plan(experiments, scale.seeds))
     if not config.dry_run:
       report.write(config, experiments)

@@ -16,7 +16,7 @@ from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import masking, pretraining_shards
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.pipeline import stages
-from bert_tf.text import corpus, corpus_build, sources, text_config
+from bert_tf.text import corpus, corpus_build, text_config
 from research import rows
 from research.ablations import config as config_lib
 from research.ablations import runs
@@ -44,7 +44,7 @@ class Text:
       eval_fraction=scale.eval_fraction,
       random_seed=_SEED,
     )
-    inputs = sources.find_files(
+    inputs = corpus_build.find_files(
       str(config.text), config.reading, text_config.TEXT
     )
     if not paths.exists(self._output.report_file):

@@ -11,7 +11,7 @@ from bert_tf import tokenization
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_shards
 from bert_tf.files import atomic, text_lines
-from bert_tf.text import sources, vocabulary
+from bert_tf.text import corpus_build, vocabulary
 from research.benchmarks.config import BenchmarkConfig
 from research.benchmarks.peers import step_timing
 
@@ -60,7 +60,7 @@ def measure_data(config: BenchmarkConfig) -> None:
     start = time.process_time()
     summary = pretraining_shards.create(
       settings,
-      [file.path for file in sources.find_files(config.input_file)],
+      [file.path for file in corpus_build.find_files(config.input_file)],
       os.path.join(folder, "data.tfrecord"),
     )
     seconds = time.process_time() - start
@@ -77,7 +77,7 @@ def measure_data(config: BenchmarkConfig) -> None:
 
 def read_lines(config: BenchmarkConfig) -> list[str]:
   """Returns the lines of the text to measure on."""
-  paths = [file.path for file in sources.find_files(config.input_file)]
+  paths = [file.path for file in corpus_build.find_files(config.input_file)]
   return list(text_lines.read_lines(*paths))
 
 

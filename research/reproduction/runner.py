@@ -15,7 +15,7 @@ from absl import logging
 from bert_tf.checkpoint import weights
 from bert_tf.checkpoint.hub import catalog
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.files import lock, messages, paths
+from bert_tf.files import atomic, messages, paths
 from bert_tf.model import model_config
 from bert_tf.tasks.squad import metrics
 from research import rows
@@ -97,7 +97,7 @@ class Worker:
     last = rows.read(row_path, report.Row) if paths.exists(row_path) else None
     if last and last.error:
       start_time -= last.seconds
-    with lock.hold(folder):
+    with atomic.lock_folder(folder):
       pass
     logs = os.path.join(self.config.output_dir, "logs")
     paths.make_folder(logs)
@@ -216,7 +216,7 @@ def run(
     return
   num_done = len(plan) - len(pending)
   logging.info("%d runs, of which %d are done.", len(plan), num_done)
-  with lock.hold(config.output_dir):
+  with atomic.lock_folder(config.output_dir):
     failed = rows.execute_all(pending, worker.execute)
     worker.add_ensembles(plan)
     report.write(config)

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from bert_tf.files import lock
+from bert_tf.files import atomic
 from tests.support import runs
 
 HOLD = (
-  "import sys; from bert_tf.files import lock\n"
-  "with lock.hold(sys.argv[1]):\n"
+  "import sys; from bert_tf.files import atomic\n"
+  "with atomic.lock_folder(sys.argv[1]):\n"
   "  print('held', flush=True); sys.stdin.read()"
 )
 
@@ -36,43 +36,46 @@ def test_a_second_process_is_refused_until_the_first_ends(tmp_path, is_killed):
     stdout=subprocess.PIPE,
   )
   assert first.stdout.readline() == b"held\n"
-  with pytest.raises(lock.FolderInUseError, match=folder):
-    with lock.hold(folder):
+  with pytest.raises(atomic.FolderInUseError, match=folder):
+    with atomic.lock_folder(folder):
       raise AssertionError("two processes hold the lock")
   if is_killed:
     first.kill()
   first.communicate()
-  with lock.hold(folder):
-    assert os.listdir(folder) == [lock.FILE]
+  with atomic.lock_folder(folder):
+    assert os.listdir(folder) == [atomic.LOCK_FILE]
 
 
 @pytest.mark.parametrize("error", ["ENOLCK", "EOPNOTSUPP"])
 def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch, error):
   monkeypatch.setattr(fcntl, "flock", fail_with(error))
-  with runs.logged() as log, lock.hold(str(tmp_path)):
+  with runs.logged() as log, atomic.lock_folder(str(tmp_path)):
     assert str(tmp_path) in log()
 
 
 def test_folders_in_buckets_are_not_locked():
-  with lock.hold("ram://lock_test"), lock.hold("ram://lock_test"):
+  with (
+    atomic.lock_folder("ram://lock_test"),
+    atomic.lock_folder("ram://lock_test"),
+  ):
     pass
 
 
 def test_a_link_in_place_of_the_lock_is_refused(tmp_path):
   (tmp_path / "victim").write_text("precious")
   (tmp_path / "out").mkdir()
-  (tmp_path / "out" / lock.FILE).symlink_to(tmp_path / "victim")
-  with pytest.raises(OSError, match=lock.FILE):
-    with lock.hold(str(tmp_path / "out")):
+  (tmp_path / "out" / atomic.LOCK_FILE).symlink_to(tmp_path / "victim")
+  with pytest.raises(OSError, match=atomic.LOCK_FILE):
+    with atomic.lock_folder(str(tmp_path / "out")):
       pass
   assert (tmp_path / "victim").read_text() == "precious"
 
 
 def test_a_file_is_written_by_one_process(tmp_path):
   path = str(tmp_path / "new" / "data.tfrecord")
-  with lock.hold_file(path):
-    with lock.hold_file(f"{path}2"):  # Another file beside it.
+  with atomic.lock_file(path):
+    with atomic.lock_file(f"{path}2"):  # Another file beside it.
       pass
-    with pytest.raises(lock.FolderInUseError, match=path):
-      with lock.hold_file(path):
+    with pytest.raises(atomic.FolderInUseError, match=path):
+      with atomic.lock_file(path):
         pass

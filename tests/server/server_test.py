@@ -18,7 +18,7 @@ import pytest
 import bert_tf
 from bert_tf.export import export
 from bert_tf.export.config import ExportConfig
-from bert_tf.server import connections
+from bert_tf.server.config import ServerConfig
 from tests.support import checkout, near_ties, serving_client, tiny_models
 from tests.support.fake_model import PREDICT, Constant, FakeModel
 from tests.support.serving_client import ask
@@ -282,7 +282,7 @@ def test_a_port_in_use_is_reported_before_a_model_is_opened(
 
 
 def test_a_request_waits_while_the_models_are_loaded():
-  sockets = connections.listen("127.0.0.1", 0)
+  sockets = ServerConfig(port=0).listen()
   host, port = sockets[0].getsockname()
   client = serving_client.Client(f"http://{host}:{port}")
   client.send(PREDICT, {"instances": ["ab"]})

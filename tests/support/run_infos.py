@@ -26,4 +26,4 @@ def make(
 def write(folder, info, config, vocab_file):
   """Writes the files of a run."""
   vocab = tokenizer_files.read_vocab(vocab_file) if vocab_file else None
-  run_info.write_run(folder, info, config, vocab)
+  run_info.write_files(folder, run_info.describe(info, config, vocab))

