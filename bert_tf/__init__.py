@@ -17,9 +17,7 @@ if TYPE_CHECKING:
   )
   from bert_tf.inference.predictor import Predictor as Predictor
   from bert_tf.inference.predictor import load as load
-  from bert_tf.inference.sentence_scorer import (
-    SentenceScorer as SentenceScorer,
-  )
+  from bert_tf.inference.sentence_scorer import SentenceScorer as SentenceScorer
   from bert_tf.inference.task_models import Classifier as Classifier
   from bert_tf.inference.task_models import EntityRecognizer as EntityRecognizer
   from bert_tf.inference.task_models import MultipleChoice as MultipleChoice
@@ -63,43 +61,30 @@ if "xla_gpu_enable_cublaslt" not in _flags and _flags[:2] in ("", "--"):
   os.environ["XLA_FLAGS"] = _flags
 
 
-def _read_modules() -> dict[str, str]:
-  """Returns the module of each public name, as the imports above say."""
-  with open(__file__, encoding="utf-8") as file:
-    tree = ast.parse(file.read())
-  imports = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
-  return {
-    alias.name: str(each.module).removeprefix(f"{__name__}.")
-    for each in imports
-    for alias in each.names
-    if alias.name == alias.asname
-  }
-
-
 # Type checkers and editors read the imports above. At run time, a module is
 # imported when a name is first used, because it imports TensorFlow.
-_MODULES = _read_modules()
-
+with open(__file__, encoding="utf-8") as _file:
+  _MODULES = {
+    alias.name: str(node.module)
+    for node in ast.walk(ast.parse(_file.read()))
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
+    if alias.name == alias.asname
+  }
 __all__ = [*_MODULES, "__version__"]
-
 
 # The names here of what transformers calls BertModel, AutoModel or TFBertModel.
 _HERE = {
   "Model": "BertModel",
   "ForPreTraining": "PretrainingModel",
   "ForMaskedLM": "PretrainingModel",
-  "ModelForMaskedLM": "PretrainingModel",
   "ForNextSentencePrediction": "PretrainingModel",
   "ForSequenceClassification": "ClassifierModel",
-  "ModelForSequenceClassification": "ClassifierModel",
   "ForTokenClassification": "TokenModel",
-  "ModelForTokenClassification": "TokenModel",
   "ForQuestionAnswering": "SpanModel",
-  "ModelForQuestionAnswering": "SpanModel",
   "ForMultipleChoice": "MultipleChoiceModel",
   "ModelForMultipleChoice": "MultipleChoiceModel",
   "Tokenizer": "BertTokenizer",
-  "TokenizerFast": "BertTokenizer",
   "Config": "BertConfig",
   "pipeline": "load",
 }
@@ -108,13 +93,13 @@ _HERE = {
 def __getattr__(name: str) -> Any:
   """Imports the module of a public name and returns its value."""
   if name not in _MODULES:
-    rest = re.sub(r"^(TF)?(Bert|Auto)", "", name)
+    rest = re.sub(r"^(TF)?(Bert|Auto)(Model(?=For))?|Fast$", "", name)
     hint = f"; use bert_tf.{_HERE[rest]}" if rest in _HERE else ""
     raise AttributeError(f"bert_tf has no {name!r}{hint}")
   from bert_tf.model.kernels import backend
 
   backend.check_tensorflow()
-  return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+  return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -252,9 +252,8 @@ def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
   text = np.frombuffer(json.dumps(values).encode(), np.uint8)
 
   def gather(value: np.ndarray) -> np.ndarray:
-    per_replica = strategy.experimental_distribute_values_from_function(
-      lambda context: tf.constant(value, tf.int32)
-    )
+    distribute = strategy.experimental_distribute_values_from_function
+    per_replica = distribute(lambda _: tf.constant(value, tf.int32))
     return strategy.gather(per_replica, axis=0).numpy()
 
   sizes = gather(np.array([len(text)]))

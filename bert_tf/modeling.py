@@ -19,6 +19,7 @@ import functools
 import inspect
 import json
 import os
+import pathlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
@@ -30,20 +31,14 @@ from keras import ops
 from bert_tf import names, task_registry, tokenization
 from bert_tf.model import model_inputs
 from bert_tf.model.kernels import dropout_attention, fused_attention
-from bert_tf.model.layers import (
-  dense,
-  dropout,
-  layer_norm,
-  lora,
-  serialization,
-)
+from bert_tf.model.layers import dense, dropout, layer_norm, lora, serialization
 
 # `X as X` exports names that the original's modeling.py has.
 from bert_tf.model.layers.activations import gelu as gelu
 from bert_tf.model.layers.activations import gelu_erf as gelu_erf
 from bert_tf.model.layers.activations import get_activation as get_activation
 from bert_tf.model.model_config import BertConfig as BertConfig
-from bert_tf.model.model_inputs import AttentionInputs
+from bert_tf.model.model_inputs import AttentionInputs, ModelInputs
 from bert_tf.model.tensor import Tensor as Tensor
 
 # A layer's dtype: a name, a Keras policy or None. Keras has no type for it.
@@ -105,22 +100,17 @@ class BertLayer(keras.layers.Layer):
     name: str = "dense",
   ) -> dense.Dense:
     """Returns a built dense layer of [inputs, units]."""
+    policy, matrix = self.dtype_policy, initializer(self.config)
     layer = dense.Dense(
-      units,
-      activation,
-      kernel_initializer=initializer(self.config),
-      name=name,
-      dtype=self.dtype_policy,
+      units, activation, kernel_initializer=matrix, name=name, dtype=policy
     )
     layer.build((None, inputs))
     return layer
 
   def make_layer_norm(self) -> layer_norm.LayerNorm:
     """Returns a built layer norm of [D]."""
-    epsilon = self.config.layer_norm_eps
-    layer = layer_norm.LayerNorm(
-      epsilon=epsilon, name="LayerNorm", dtype=self.dtype_policy
-    )
+    eps, policy = self.config.layer_norm_eps, self.dtype_policy
+    layer = layer_norm.LayerNorm(epsilon=eps, name="LayerNorm", dtype=policy)
     layer.build((None, self.config.hidden_size))
     return layer
 
@@ -183,19 +173,16 @@ class Embeddings(BertLayer):
       setattr(self, name, table)
     self.layer_norm = self.make_layer_norm()
 
-  def call(
-    self, inputs: model_inputs.ModelInputs, training: bool = False
-  ) -> Tensor:
+  def call(self, inputs: ModelInputs, training: bool = False) -> Tensor:
     """Sums the embeddings of word, segment and position, float [B, F, D].
 
     Raises ValueError if F exceeds max_position_embeddings.
     """
     config, dtype = self.config, self.compute_dtype
-    length = inputs.input_ids.shape[1]
-    if length is not None and length > config.max_position_embeddings:
+    length, limit = inputs.input_ids.shape[1], config.max_position_embeddings
+    if length is not None and length > limit:
       raise ValueError(
-        f"max_seq_length {length} exceeds max_position_embeddings "
-        f"{config.max_position_embeddings}."
+        f"max_seq_length {length} exceeds max_position_embeddings {limit}."
       )
     if self.use_one_hot_embeddings:
       ids = ops.one_hot(inputs.input_ids, config.vocab_size, dtype=dtype)
@@ -267,9 +254,8 @@ class SelfAttention(BertLayer):
       return ops.reshape(context, ops.shape(hidden)), probs
     if mask:
       # dropout(probs) @ value with a gradient that keeps fewer tensors.
-      context = dropout_attention.dropout_attention(
-        query, key, value, bias, mask
-      )
+      attend = dropout_attention.dropout_attention
+      context = attend(query, key, value, bias, mask)
     else:
       context = ops.matmul(probs, value)
     context = ops.transpose(context, (0, 2, 1, 3))  # [B, F, N, H]
@@ -324,14 +310,10 @@ class TransformerLayer(BertLayer):
       self.attention_output = self.make_part(ResidualOutput)
     with keras.name_scope("intermediate"):
       # BERT uses GELU rather than the Transformer's ReLU (appendix A.2).
-      self.intermediate = self.make_dense(
-        config.hidden_size,
-        config.intermediate_size,
-        get_activation(config.hidden_act),
-      )
-    self.residual_output = self.make_part(
-      ResidualOutput, input_size=config.intermediate_size
-    )
+      size, activation = config.hidden_size, get_activation(config.hidden_act)
+      inner_size = config.intermediate_size
+      self.intermediate = self.make_dense(size, inner_size, activation)
+    self.residual_output = self.make_part(ResidualOutput, inner_size)
 
   def call(
     self, hidden: Tensor, inputs: AttentionInputs, training: bool = False
@@ -518,13 +500,11 @@ class PretrainedModel(serialization.SerializableModel):
   def set_preprocessor(self, files: Any) -> None:
     """Makes the preprocessor of a ModelFolder, if it has a vocabulary."""
     if files.vocab_file:
-      from bert_tf.export import preprocessor
+      from bert_tf.export.preprocessor import TextPreprocessor
 
-      settings = self.run and self.run.settings
-      length = getattr(settings, "max_seq_length", None)
-      self.preprocessor = preprocessor.TextPreprocessor(
-        files.tokenizer, length or self.config.max_position_embeddings
-      )
+      length = getattr(self.run and self.run.settings, "max_seq_length", None)
+      length = length or self.config.max_position_embeddings
+      self.preprocessor = TextPreprocessor(files.tokenizer, length)
 
   def export(
     self,
@@ -550,12 +530,10 @@ class PretrainedModel(serialization.SerializableModel):
   def save_assets(self, folder: str) -> None:
     """Writes the vocabulary into a `.keras` file; Keras calls this."""
     if self.preprocessor:
-      path = os.path.join(folder, "vocab.txt")
-      with open(path, "w", encoding="utf-8") as file:
-        file.writelines(f"{t}\n" for t in self.preprocessor.tokenizer.vocab)
-      path = os.path.join(folder, "preprocessor.json")
-      with open(path, "w", encoding="utf-8") as file:
-        json.dump(self.preprocessor.settings, file)
+      vocab = "".join(f"{t}\n" for t in self.preprocessor.tokenizer.vocab)
+      pathlib.Path(folder, "vocab.txt").write_text(vocab, encoding="utf-8")
+      settings = json.dumps(self.preprocessor.settings)
+      pathlib.Path(folder, "preprocessor.json").write_text(settings)
 
   def load_assets(self, folder: str | None) -> None:
     """Reads what `save_assets` wrote; Keras calls this."""
@@ -563,8 +541,8 @@ class PretrainedModel(serialization.SerializableModel):
     if folder and os.path.exists(path):
       from bert_tf.export import preprocessor
 
-      with open(os.path.join(folder, "preprocessor.json")) as file:
-        settings = json.load(file)
+      file = pathlib.Path(folder, "preprocessor.json")
+      settings = json.loads(file.read_text())
       length = settings.pop("max_seq_length")
       tokenizer = tokenization.FullTokenizer(path, **settings)
       self.preprocessor = preprocessor.TextPreprocessor(tokenizer, length)
@@ -625,9 +603,8 @@ class BertModel(PretrainedModel):
     **of_2018: NoReturn,
   ) -> None:
     if of_2018:  # Such as is_training and input_ids.
-      raise TypeError(
-        f"BertModel takes no {', '.join(of_2018)}. {names.OLD_NAMES}"
-      )
+      given = ", ".join(of_2018)
+      raise TypeError(f"BertModel takes no {given}. {names.OLD_NAMES}")
     super().__init__(name="bert", dtype=dtype)
     config.check_sizes()
     self.config = config

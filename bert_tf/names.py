@@ -18,13 +18,8 @@ PRECISIONS = {
 }
 
 # Kinds of distribution strategies (distribution.py).
-AUTO, ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU = DISTRIBUTIONS = (
-  "auto",
-  "one",
-  "mirrored",
-  "multi_worker",
-  "tpu",
-)
+DISTRIBUTIONS = ("auto", "one", "mirrored", "multi_worker", "tpu")
+AUTO, ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU = DISTRIBUTIONS
 
 # The end of a message about a call that only the original's modules know.
 OLD_NAMES = (

@@ -101,23 +101,20 @@ def to_dense(gradients: Sequence[Any]) -> Gradients:
 
 def global_norm(gradients: Gradients) -> Tensor:
   """Returns the float32 L2 norm of all gradients together."""
-  in_gpu_program = backend.in_gpu_program()
-  add_squares = _row_square_sums if in_gpu_program else square_sum
-  rows = gradients.row_squares
-  squares = [
-    rows[i] if i in rows else add_squares(gradient)
-    for i, gradient in enumerate(gradients.dense)
-  ]
-  if in_gpu_program:
+  squares = []
+  for i, gradient in enumerate(gradients.dense):
+    if i in gradients.row_squares:
+      squares.append(gradients.row_squares[i])
+    elif backend.in_gpu_program():
+      square = ops.square(ops.cast(gradient, "float32"))
+      squares.append(ops.sum(square, axis=tuple(range(1, len(square.shape)))))
+    else:
+      squares.append(square_sum(gradient))
+  if backend.in_gpu_program():
     # One kernel adds up what would take XLA one or two for each gradient.
     flat = ops.concatenate([ops.reshape(x, [-1]) for x in squares])
     squares = [ops.sum(*backend.materialize(flat))]
   return ops.sqrt(sum(squares))
-
-
-def _row_square_sums(values: Tensor) -> Tensor:
-  squares = ops.square(ops.cast(values, "float32"))
-  return ops.sum(squares, axis=tuple(range(1, len(values.shape))))
 
 
 def clip_factor(norm: Tensor, clip_norm: float) -> Tensor:
@@ -200,14 +197,12 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     if self.built:
       return
     super().build(variables)
-    self.adam_m, self.adam_v = self.add_optimizer_variables(
-      variables, ["adam_m", "adam_v"]
-    )
-    paths = [variable.path for variable in variables]
+    moments = self.add_optimizer_variables(variables, ["adam_m", "adam_v"])
+    self.adam_m, self.adam_v = moments
     self.decays = [
       bool(self.weight_decay_rate)
-      and not any(re.search(e, path) for e in self.decay_exclusions)
-      for path in paths
+      and not any(re.search(e, v.path) for e in self.decay_exclusions)
+      for v in variables
     ]
 
   def update_step(
@@ -221,10 +216,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
       gradient = Scaled(ops.convert_to_tensor(gradient), ops.ones([]))
     index = self._get_variable_index(variable)
     changed = variable, self.adam_m[index], self.adam_v[index]
-    values = self._compute(
-      self.decays[index], learning_rate, *gradient, *changed
-    )
-    for old, value in zip(changed, values, strict=True):
+    arguments = self.decays[index], learning_rate, *gradient, *changed
+    for old, value in zip(changed, self._compute(*arguments), strict=True):
       self.assign(old, value)
 
   @functools.cached_property
@@ -276,9 +269,8 @@ def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
   """
   if num_layers is None:
     return
-  frozen = ("bert/embeddings/",) + tuple(
-    f"bert/encoder/layer_{i}/" for i in range(num_layers)
-  )
+  layers = (f"bert/encoder/layer_{i}/" for i in range(num_layers))
+  frozen = ("bert/embeddings/", *layers)
   for variable in variables:
     if variable.path.startswith(frozen):
       variable.trainable = False

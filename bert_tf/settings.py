@@ -50,9 +50,7 @@ class Setting:
   writes: str | None = None
   # For a path that is read whenever it is given, "file", "folder" or "model".
   reads: str | None = None
-  topic: str = (
-    "Optional"  # The group of the setting in --help=all, from TOPICS.
-  )
+  topic: str = "Optional"  # The group of the setting in --help=all: a Topic.
   main: bool = False  # Whether --help shows it if it is optional.
   required: bool = False  # Whether the user has to give it or an alternative.
   alternatives: tuple[str, ...] = ()  # Flags that replace a required setting.
@@ -145,9 +143,8 @@ def check(config: Dataclass) -> None:
     if not setting or value is None:
       continue
     if setting.choices and value not in setting.choices:
-      raise ValueError(
-        f"{name} {value!r} is unknown; use {', '.join(setting.choices)}."
-      )
+      choices = ", ".join(setting.choices)
+      raise ValueError(f"{name} {value!r} is unknown; use {choices}.")
     if isinstance(value, float) and not math.isfinite(value):
       raise ValueError(f"{name} {value} is not a finite number.")
     if setting.minimum is not None and value < setting.minimum:
@@ -222,8 +219,8 @@ def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
 
 def extract(config: Dataclass, config_class: type[Config]) -> Config:
   """Returns a config of another class, whose fields `config` also has."""
-  names = [field.name for field in dataclasses.fields(config_class)]
-  return config_class(**{name: getattr(config, name) for name in names})
+  fields = dataclasses.fields(config_class)
+  return config_class(**{f.name: getattr(config, f.name) for f in fields})
 
 
 def values(config: Dataclass) -> dict[str, Any]:

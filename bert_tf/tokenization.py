@@ -6,7 +6,6 @@ word pieces from the left. The steps after the split at white space depend on
 one word only, so `FullTokenizer` caches the ids of words.
 """
 
-import bisect
 import codecs
 import itertools
 import re
@@ -24,29 +23,16 @@ MAX_INPUT_CHARS_PER_WORD = 200
 
 # A full cache of English words takes 45 MB, any cache at most 140 MB.
 _MAX_CACHED_WORDS = 1 << 18
-_MAX_CACHED_WORD_CHARS = 32  # Longer words rarely repeat.
 
-# Up to this length `unicodedata.normalize` is faster than `_decompose`.
-_MAX_NORMALIZED_CHARS = 256
-
-# Ideographs only. Hangul, Hiragana and Katakana are not split into characters
-# (2018 release, multilingual notes).
+# First and last ideographs, and a regular expression of them without brackets.
+# Hangul, Hiragana and Katakana are not split into characters (2018 release,
+# multilingual notes).
 _CJK_RANGES = (
   *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),
   *((0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF)),
   (0x2F800, 0x2FA1F),
 )
-# First code of each range and first code after it, ascending.
-CJK_BOUNDS = sorted(
-  bound for first, last in _CJK_RANGES for bound in (first, last + 1)
-)
-
-# Folders of released checkpoints. Their vocabularies are cased if the name says
-# so, else lower-cased.
-_RELEASED = re.compile(
-  r"(?:un)?cased_L-24_H-1024_A-16|"
-  r"(?:uncased|cased|multi_cased|multilingual|chinese)_L-12_H-768_A-12"
-)
+CJK = "".join(f"{chr(first)}-{chr(last)}" for first, last in _CJK_RANGES)
 
 
 def validate_case_matches_checkpoint(
@@ -58,8 +44,14 @@ def validate_case_matches_checkpoint(
   """
   match = re.search(r"([A-Za-z0-9_-]+)/bert_model\.ckpt", init_checkpoint or "")
   folder = match.group(1) if match else ""
+  is_released = re.fullmatch(
+    r"(?:un)?cased_L-24_H-1024_A-16|"
+    r"(?:uncased|cased|multi_cased|multilingual|chinese)_L-12_H-768_A-12",
+    folder,
+  )
+  # Vocabularies are cased if the name says so, else lower-cased.
   trained_lower = not folder.startswith(("cased", "multi_cased"))
-  if _RELEASED.fullmatch(folder) and trained_lower != do_lower_case:
+  if is_released and trained_lower != do_lower_case:
     case = "lower-cased" if trained_lower else "cased"
     raise ValueError(
       f"do_lower_case={do_lower_case} does not fit init_checkpoint "
@@ -130,8 +122,7 @@ def whitespace_tokenize(text: str) -> list[str]:
   return text.split()
 
 
-def _is_cjk(code: int) -> bool:
-  return bisect.bisect_right(CJK_BOUNDS, code) % 2 == 1
+_is_cjk = re.compile(f"[{CJK}]").match
 
 
 def is_punctuation(char: str) -> bool:
@@ -155,7 +146,7 @@ def _is_control(char: str) -> bool:
 
 def is_separate_token(char: str) -> bool:
   """Returns whether `BasicTokenizer` splits words at this character."""
-  return _is_cjk(ord(char)) or is_punctuation(char)
+  return bool(_is_cjk(char)) or is_punctuation(char)
 
 
 def clean_char(char: str) -> str:
@@ -167,7 +158,7 @@ def clean_char(char: str) -> str:
     return " "
   if char == "\ufffd" or unicodedata.category(char) in ("Cc", "Cf"):
     return ""
-  return f" {char} " if _is_cjk(ord(char)) else char
+  return f" {char} " if _is_cjk(char) else char
 
 
 class _Translation(dict):
@@ -183,16 +174,10 @@ class _Translation(dict):
 
 
 _CLEANING = _Translation(clean_char)
-_PUNCTUATION = _Translation(
-  lambda char: f" {char} " if is_punctuation(char) else char
-)
+_PUNCTUATION = _Translation(lambda c: f" {c} " if is_punctuation(c) else c)
 
 # Printable characters that `clean_char` changes.
-_CLEANED_PRINTABLE = re.compile(
-  "[\ufffd"
-  + "".join(f"{chr(first)}-{chr(last)}" for first, last in _CJK_RANGES)
-  + "]"
-)
+_CLEANED_PRINTABLE = re.compile(f"[\ufffd{CJK}]")
 
 
 def clean_and_split(text: str) -> list[str]:
@@ -210,30 +195,20 @@ def clean_and_split(text: str) -> list[str]:
 
 
 def without_accents(text: str) -> str:
-  """Decomposes `text` (NFD) and drops non-spacing marks."""
-  return "".join(
-    char for char in _decompose(text) if unicodedata.category(char) != "Mn"
-  )
-
-
-def _decompose(text: str) -> str:
-  """Returns the canonical decomposition (NFD) of `text`, in linear time.
-
-  `unicodedata.normalize` sorts runs of combining marks by insertion, which
-  takes 170 s for 256,000 marks.
-  """
-  if len(text) <= _MAX_NORMALIZED_CHARS:
-    return unicodedata.normalize("NFD", text)
-  # Unicode Standard, section 3.11: decompose each character, then sort each run
-  # of marks by combining class. The sort is stable, and the class of all other
-  # characters is 0, so they keep their order.
-  chars = "".join(unicodedata.normalize("NFD", char) for char in text)
-  parts: list[str] = []
-  for _, run in itertools.groupby(
-    chars, lambda char: unicodedata.combining(char) > 0
-  ):
-    parts += sorted(run, key=unicodedata.combining)
-  return "".join(parts)
+  """Decomposes `text` (NFD) and drops non-spacing marks, in linear time."""
+  if len(text) <= 256:
+    chars = unicodedata.normalize("NFD", text)
+  else:
+    # For long texts `normalize` is slower: it sorts runs of combining marks by
+    # insertion, which takes 170 s for 256,000 marks. Unicode Standard, section
+    # 3.11: decompose each character, then sort each run of marks by combining
+    # class. The sort is stable, and the class of all other characters is 0, so
+    # they keep their order.
+    decomposed = "".join(unicodedata.normalize("NFD", char) for char in text)
+    runs = itertools.groupby(decomposed, lambda c: unicodedata.combining(c) > 0)
+    parts = (sorted(run, key=unicodedata.combining) for _, run in runs)
+    chars = "".join(itertools.chain.from_iterable(parts))
+  return "".join(c for c in chars if unicodedata.category(c) != "Mn")
 
 
 class BasicTokenizer:
@@ -324,7 +299,7 @@ class _WordIds(dict):
       for token in tokenizer.basic_tokenizer.split_word(word)
       for piece in tokenizer.wordpiece_tokenizer.split_word(token)
     )
-    if len(word) <= _MAX_CACHED_WORD_CHARS:
+    if len(word) <= 32:  # Longer words rarely repeat.
       # Frequent words soon enter the cache again.
       if len(self) >= _MAX_CACHED_WORDS:
         self.clear()
@@ -367,9 +342,8 @@ class FullTokenizer:
     self.vocab = load_vocab(vocab_file) if vocab is None else vocab
     self.inv_vocab = {index: token for token, index in self.vocab.items()}
     if UNK not in self.vocab:
-      raise ValueError(
-        f"{vocab_file} has {len(self.vocab)} tokens, but lacks [UNK]."
-      )
+      size = len(self.vocab)
+      raise ValueError(f"{vocab_file} has {size} tokens, but lacks [UNK].")
     self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
     self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
     self._word_ids = _WordIds(self)

@@ -47,8 +47,9 @@ def run(
 
     bert_config = modeling.BertConfig.from_json_file(str(config.config))
     bert_config.check_lengths(config.max_seq_length, str(config.config))
-    sizes = settings.extract(config, model_size.BatchSizes)
-    for line in model_size.report(bert_config, sizes):
+    b, s = config.train_batch_size, config.max_seq_length
+    batch = b, s, config.max_predictions_per_seq
+    for line in model_size.report(bert_config, batch):
       print(line)
     return
   from bert_tf.checkpoint import inspect

@@ -26,8 +26,6 @@ from bert_tf.modeling import Tensor
 _SPACE = r"[\t\n\r\p{Z}]"
 _DROPPED = r"[\p{Cc}\p{Cf}\x{FFFD}]"
 _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
-_CJK_RANGES = zip(tokenization.CJK_BOUNDS[::2], tokenization.CJK_BOUNDS[1::2])
-_CJK = "".join(f"{chr(first)}-{chr(end - 1)}" for first, end in _CJK_RANGES)
 
 
 class BertTokenizer(tf.Module):
@@ -188,7 +186,7 @@ class BertTokenizer(tf.Module):
       texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", "ignore")
       texts = replace(texts, _SPACE, " ")
       texts = replace(texts, _DROPPED, "")
-      texts = replace(texts, f"([{_CJK}])", r" \1 ")
+      texts = replace(texts, f"([{tokenization.CJK}])", r" \1 ")
       if self.do_lower_case:
         # `lower` follows the locale of the process, and Turkish has dotless i.
         texts = replace(replace(texts, "I", "i"), "\u0130", "i\u0307")

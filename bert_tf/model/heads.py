@@ -12,7 +12,7 @@ from bert_tf import modeling, task_registry
 from bert_tf.model import losses
 from bert_tf.model.kernels import masked_lm
 from bert_tf.model.layers import dense, dropout, serialization
-from bert_tf.model.losses import Features
+from bert_tf.model.losses import Features, PretrainingSums
 from bert_tf.modeling import DType, Tensor
 
 Model = TypeVar("Model", bound="HeadModel")
@@ -61,19 +61,13 @@ NEXT_SENTENCE = Head(
   "BertForNextSentencePrediction",
 )
 SPAN = Head(
-  "question answering",
-  _linear("cls/squad/", 2),
-  "BertForQuestionAnswering",
+  "question answering", _linear("cls/squad/", 2), "BertForQuestionAnswering"
 )
 TEXT_LABELS = Head(
-  "classification",
-  _linear("", "C"),
-  "BertForSequenceClassification",
+  "classification", _linear("", "C"), "BertForSequenceClassification"
 )
 WORD_LABELS = Head(
-  "named entity recognition",
-  _linear("", "C"),
-  "BertForTokenClassification",
+  "named entity recognition", _linear("", "C"), "BertForTokenClassification"
 )
 CHOICES = Head(
   "multiple choice", {"choice_weights": (1, "D")}, "BertForMultipleChoice"
@@ -211,11 +205,9 @@ class ChoiceLayer(keras.layers.Layer):
 
   def make_variables(self, size: int) -> None:
     """Makes the vector, [1, size]."""
+    values = keras.initializers.TruncatedNormal(stddev=_TASK_STDDEV)
     self.choice_weights = keras.Variable(
-      keras.initializers.TruncatedNormal(stddev=_TASK_STDDEV),
-      shape=(1, size),
-      dtype=self.variable_dtype,
-      name="choice_weights",
+      values, (1, size), self.variable_dtype, name="choice_weights"
     )
     self.built = True
 
@@ -353,8 +345,10 @@ class HeadModel(modeling.PretrainedModel):
     """Returns logits in float32 if the model computes in 16 bits."""
     return ops.cast(logits, self.variable_dtype)
 
-  def _drop_out(self, x: Tensor, training: bool) -> Tensor:
-    return dropout.dropout(x, CLASSIFIER_DROPOUT, self.seed_generator, training)
+  def _logits(self, hidden: Tensor, training: bool) -> Tensor:
+    rate, seeds = CLASSIFIER_DROPOUT, self.seed_generator
+    hidden = dropout.dropout(hidden, rate, seeds, training)
+    return self._widen(self.task_layer(hidden))
 
 
 class PretrainingOutput(NamedTuple):
@@ -390,10 +384,9 @@ class PretrainingModel(HeadModel):
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
     policy = self.dtype_policy
+    next_sentence_head = LinearHead(config, "seq_relationship", dtype=policy)
     self.masked_lm_head = _build_in_cls(MaskedLmHead(config, dtype=policy))
-    self.next_sentence_head = _build_in_cls(
-      LinearHead(config, "seq_relationship", dtype=policy)
-    )
+    self.next_sentence_head = _build_in_cls(next_sentence_head)
 
   def call(
     self, features: Features, training: bool = False
@@ -401,13 +394,11 @@ class PretrainingModel(HeadModel):
     """Returns the logits of both heads, float [B, P, V] and [B, 2]."""
     positions = features.get("masked_lm_positions")
     output = self.bert(features, training=training, positions=positions)
-    masked_lm_logits = self.masked_lm_head(
-      output.sequence_output,
-      word_embeddings=self.bert.embeddings.word_embeddings,
-    )
+    words = self.bert.embeddings.word_embeddings
+    masked_lm_logits = self.masked_lm_head(output.sequence_output, words)
+    next_sentence_logits = self.next_sentence_head(output.pooled_output)
     return PretrainingOutput(
-      self._widen(masked_lm_logits),
-      self._widen(self.next_sentence_head(output.pooled_output)),
+      self._widen(masked_lm_logits), self._widen(next_sentence_logits)
     )
 
   @classmethod
@@ -419,21 +410,16 @@ class PretrainingModel(HeadModel):
       named[f"{head}_probabilities"] = losses.probabilities(logits)
     return named
 
-  def loss_sums(
-    self, features: Features, training: bool
-  ) -> losses.PretrainingSums:
+  def loss_sums(self, features: Features, training: bool) -> PretrainingSums:
     """Returns `losses.pretraining_sums` of `call`, without all logits."""
     positions = features["masked_lm_positions"]
     output = self.bert(features, training=training, positions=positions)
     pooled_logits = self.next_sentence_head(output.pooled_output)
-    masked_lm_sums = self.masked_lm_head.sums(
-      output.sequence_output,
-      self.bert.embeddings.word_embeddings,
-      features,
-      training,
-    )
-    return losses.PretrainingSums(
-      masked_lm_sums, losses.next_sentence_sums(pooled_logits, features)
+    words = self.bert.embeddings.word_embeddings
+    head, hidden = self.masked_lm_head, output.sequence_output
+    return PretrainingSums(
+      head.sums(hidden, words, features, training),
+      losses.next_sentence_sums(pooled_logits, features),
     )
 
 
@@ -470,9 +456,8 @@ class SpanModel(HeadModel):
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
     """Returns a start and an end logit for each position, float [B, F]."""
-    sequence_output = self.sequence_output(features, training)
-    logits = self.span_head(sequence_output)  # [B, F, 2]
-    logits = self._widen(logits)
+    hidden = self.sequence_output(features, training)
+    logits = self._widen(self.span_head(hidden))  # [B, F, 2]
     return SpanOutput(logits[..., 0], logits[..., 1])
 
 
@@ -504,9 +489,6 @@ class _LabelModel(HeadModel):
     if problem_type == "regression":
       return {"logits": output, "prediction": probabilities[:, 0]}
     return {"logits": output, "probabilities": probabilities}
-
-  def _logits(self, hidden: Tensor, training: bool) -> Tensor:
-    return self._widen(self.task_layer(self._drop_out(hidden, training)))
 
 
 @serialization.register
@@ -586,10 +568,7 @@ class MultipleChoiceModel(HeadModel):
       for name in ("input_ids", "input_mask", "segment_ids")
       if features.get(name) is not None
     }
-    pooled_output = self._drop_out(
-      self.pooled_output(inputs, training), training
-    )
-    scores = self._widen(self.task_layer(pooled_output))
+    scores = self._logits(self.pooled_output(inputs, training), training)
     return ops.reshape(scores, (-1, shape[1]))  # [B, C]
 
   @classmethod

@@ -83,18 +83,6 @@ def is_config(json_object: Mapping[str, Any], path: str) -> bool:
   return any(map(is_weights, names))
 
 
-def unsupported_settings(config: Mapping[str, Any]) -> list[str]:
-  """Describes the settings of a config, of either form, that BERT lacks."""
-  supported = {**FIXED_SETTINGS, **_OTHER_MODELS}
-  if "hidden_size" in config:
-    supported["embedding_size"] = config["hidden_size"]
-  return [
-    f"{name} is {config[name]!r} and must be {value!r}"
-    for name, value in supported.items()
-    if config.get(name, value) not in (value, None)
-  ]
-
-
 def read_config(folder: str) -> Config:
   """Reads config.json; raises the errors of json_files."""
   return json_files.read(os.path.join(folder, CONFIG), Config)
@@ -102,22 +90,36 @@ def read_config(folder: str) -> Config:
 
 def original_config(
   config: Mapping[str, Any], names: Collection[str], path: str
-) -> dict[str, Any]:
-  """Converts a config.json to bert_config.json; `names` are the shared keys.
+) -> Mapping[str, Any]:
+  """Converts a config of either form to a bert_config.json.
+
+  `names` are the shared keys.
 
   Raises:
     ValueError: names all missing keys and all unsupported settings.
   """
-  faults = [f"{name} is missing" for name in names if name not in config]
-  faults += unsupported_settings(config)
+  is_theirs = is_config(config, path)
+  supported = {**FIXED_SETTINGS, **_OTHER_MODELS}
+  if "hidden_size" in config:
+    supported["embedding_size"] = config["hidden_size"]
+  faults = [
+    f"{name} is {config[name]!r} and must be {value!r}"
+    for name, value in supported.items()
+    if config.get(name, value) not in (value, None)
+  ]
   hidden_act = config.get("hidden_act", "gelu")
-  if hidden_act not in ACTIVATIONS:
-    known = ", ".join(ACTIVATIONS)
-    faults.append(f"hidden_act is {hidden_act!r} and must be one of {known}")
+  if is_theirs:
+    json_files.check(config, Config, path)
+    faults = [f"{n} is missing" for n in names if n not in config] + faults
+    if hidden_act not in ACTIVATIONS:
+      known = ", ".join(ACTIVATIONS)
+      faults.append(f"hidden_act is {hidden_act!r} and must be one of {known}")
   if faults:
     raise ValueError(
       f"{path} describes an unsupported model: {'; '.join(faults)}."
     )
+  if not is_theirs:
+    return config
   names = (*names, "layer_norm_eps")  # Some files leave the latter out.
   values = {name: config[name] for name in names if name in config}
   return {**values, "hidden_act": ACTIVATIONS[hidden_act]}
@@ -125,10 +127,10 @@ def original_config(
 
 def find_task(config: Config) -> task_registry.TaskSpec:
   """The task of the class in config.json; ENCODER if unknown."""
-  names = {*(config.architectures or ())}
-  tasks = task_registry.TASKS.values()
-  found = (task for task in tasks if names.intersection(task.hugging_face))
-  return next(found, task_registry.ENCODER)
+  for task in task_registry.TASKS.values():
+    if set(task.hugging_face).intersection(config.architectures or ()):
+      return task
+  return task_registry.ENCODER
 
 
 def numbered_labels(num_labels: int) -> tuple[str, ...]:

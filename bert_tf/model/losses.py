@@ -15,6 +15,7 @@ from bert_tf.model.tensor import Tensor
 
 Sums = dict[str, tuple[Tensor, Tensor]]
 Features = Mapping[str, Tensor]
+Logits = tuple[Tensor, Tensor]
 
 
 class PretrainingSums(NamedTuple):
@@ -51,12 +52,10 @@ def next_sentence_sums(logits: Tensor, features: Features) -> Tensor:
   """
   labels = ops.reshape(features["next_sentence_labels"], (-1,))
   logits = ops.reshape(logits, (-1, 2))
-  return _sum_losses_and_hits(logits, labels, _pair_weights(features))
+  return _weighted_sums(logits, labels, _pair_weights(features))
 
 
-def pretraining_sums(
-  outputs: tuple[Tensor, Tensor], features: Features
-) -> PretrainingSums:
+def pretraining_sums(outputs: Logits, features: Features) -> PretrainingSums:
   """Returns the weighted sums of losses and of hits of both heads.
 
   The outputs are the logits of the masked LM, float [B, P, V], and of
@@ -66,14 +65,12 @@ def pretraining_sums(
   masked_lm_logits, next_sentence_logits = outputs
   weights = ops.cast(features["masked_lm_weights"], "float32")
   return PretrainingSums(
-    _sum_losses_and_hits(masked_lm_logits, features["masked_lm_ids"], weights),
+    _weighted_sums(masked_lm_logits, features["masked_lm_ids"], weights),
     next_sentence_sums(next_sentence_logits, features),
   )
 
 
-def pretraining_loss(
-  outputs: tuple[Tensor, Tensor], features: Features
-) -> Sums:
+def pretraining_loss(outputs: Logits, features: Features) -> Sums:
   """Returns `masked_lm_loss` and `next_sentence_loss` as (sum, weight).
 
   The loss of pre-training is the sum of both means (Devlin et al. 2019,
@@ -104,14 +101,12 @@ def metrics_from_sums(sums: PretrainingSums, features: Features) -> Sums:
     "next_sentence_loss": (sums.next_sentence[0], num_pairs),
   }
   if "cls_positions" in features:
-    num_rows = _count_rows(features["cls_positions"][:, 0])
-    metrics["instances_per_row"] = num_pairs, num_rows
+    rows = ops.ones_like(features["cls_positions"][:, 0], dtype="float32")
+    metrics["instances_per_row"] = num_pairs, ops.sum(rows)
   return metrics
 
 
-def _sum_losses_and_hits(
-  logits: Tensor, labels: Tensor, weights: Tensor
-) -> Tensor:
+def _weighted_sums(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
   losses = ops.sum(cross_entropy(logits, labels) * weights)
   return ops.stack([losses, ops.sum(hits(logits, labels) * weights)])
 
@@ -128,7 +123,7 @@ def _pair_weights(features: Features) -> Tensor:
   return ops.reshape(ops.cast(is_input, "float32"), (-1,))
 
 
-def span_losses(outputs: tuple[Tensor, Tensor], features: Features) -> Tensor:
+def span_losses(outputs: Logits, features: Features) -> Tensor:
   """Returns the mean of the start and the end loss of windows, float32 [B].
 
   Args:
@@ -197,13 +192,8 @@ def _sum_of(values: Tensor) -> Tensor:
   return ops.sum(ops.cast(values, "float32"))
 
 
-def _count_rows(labels: Tensor) -> Tensor:
-  return ops.sum(ops.ones_like(labels, dtype="float32"))
-
-
 def hits(logits: Tensor, labels: Tensor) -> Tensor:
   """Returns 1 where the label has the largest logit, else 0, float32 [...]."""
   predicted = ops.argmax(logits, axis=-1)
-  return ops.cast(
-    ops.equal(predicted, ops.cast(labels, predicted.dtype)), "float32"
-  )
+  is_hit = ops.equal(predicted, ops.cast(labels, predicted.dtype))
+  return ops.cast(is_hit, "float32")

@@ -109,16 +109,9 @@ class BertConfig:
     cls, json_object: Mapping[str, Any], json_file: str
   ) -> "BertConfig":
     """Returns the config in the content of a file; see `from_json_file`."""
-    if hugging_face_config.is_config(json_object, json_file):
-      json_files.check(json_object, hugging_face_config.Config, json_file)
-      names = cls.original_keys()
-      json_object = hugging_face_config.original_config(
-        json_object, names, json_file
-      )
-    elif faults := hugging_face_config.unsupported_settings(json_object):
-      raise ValueError(
-        f"{json_file} describes an unsupported model: {'; '.join(faults)}."
-      )
+    json_object = hugging_face_config.original_config(
+      json_object, cls.original_keys(), json_file
+    )
     config = json_files.check(json_object, cls, json_file)
     unknown = cls.from_dict(json_object).unknown
     return dataclasses.replace(config, unknown=unknown)

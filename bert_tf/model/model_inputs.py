@@ -17,10 +17,6 @@ from keras import ops
 from bert_tf.model.model_config import BertConfig
 from bert_tf.model.tensor import Tensor
 
-# Added to the score of a position that is ignored, as in the original release.
-# Minus infinity would make the softmax NaN for a row of padding.
-IGNORED = -10000.0
-
 # What every model reads, and the features that only its losses read, by the
 # beginning of their names.
 _INPUTS = ("input_ids", "input_mask", "segment_ids", "cls_positions")
@@ -49,8 +45,7 @@ class AttentionInputs(NamedTuple):
     bias = self.bias
     if bias.shape[1] != 1:  # It differs between queries.
       bias = gather_indexes(bias, positions)
-    queries = gather_indexes(hidden, positions)
-    return self._replace(bias=bias, queries=queries)
+    return AttentionInputs(bias, gather_indexes(hidden, positions))
 
 
 class ModelInputs(NamedTuple):
@@ -81,14 +76,11 @@ def prepare(features: Mapping[str, Tensor], config: BertConfig) -> ModelInputs:
   if segment_ids is None:
     segment_ids = ops.zeros_like(input_ids)
   cls_positions = features.get("cls_positions")
-  if cls_positions is not None:  # NumPy's integers have 64 bits.
-    cls_positions = ops.cast(cls_positions, "int32")
-
-  length = ops.shape(input_ids)[1]
-  positions = ops.arange(length)
+  positions = ops.arange(ops.shape(input_ids)[1])
   position_ids, starts = positions, None
   is_attended = ops.expand_dims(ops.cast(input_mask, "float32"), 1)  # [B, 1, T]
   if cls_positions is not None:
+    cls_positions = ops.cast(cls_positions, "int32")  # NumPy's have 64 bits.
     # The largest begin at or before a position is that of its input, int
     # [B, F]. Unused slots are 0 and never exceed a begin.
     begins = cls_positions[:, None, :]  # [B, 1, K]
@@ -100,8 +92,7 @@ def prepare(features: Mapping[str, Tensor], config: BertConfig) -> ModelInputs:
   if config.attention_direction != "both":
     query, key = positions[:, None], positions[None, :]
     is_seen = {"left_to_right": key <= query, "right_to_left": key >= query}
-    is_seen = ops.cast(is_seen[config.attention_direction], "float32")
-    is_attended *= is_seen  # [B, F, T]
+    is_attended *= ops.cast(is_seen[config.attention_direction], "float32")
   if config.attention_direction == "left_to_right":
     # Only the last position has attended to the whole input.
     summary_positions = last_positions(input_mask, starts, cls_positions)
@@ -110,11 +101,14 @@ def prepare(features: Mapping[str, Tensor], config: BertConfig) -> ModelInputs:
   else:
     # Not a slice of [B, F]: its second dimension would be unknown if F is.
     summary_positions = ops.zeros_like(input_ids[:, 0])[:, None]
+  # As in the original release. Minus infinity would make the softmax NaN for a
+  # row of padding.
+  bias = (1.0 - is_attended) * -10000.0
   return ModelInputs(
     input_ids=input_ids,
     segment_ids=segment_ids,
     position_ids=position_ids,
-    attention=AttentionInputs(bias=(1.0 - is_attended) * IGNORED),
+    attention=AttentionInputs(bias),
     summary_positions=ops.cast(summary_positions, "int32"),
   )
 

@@ -6,7 +6,6 @@ size, S word pieces of an input, M masked words of an input; W all weights of
 the encoder (and, in training, of the pre-training heads).
 """
 
-import dataclasses
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -21,30 +20,20 @@ class Term(NamedTuple):
   value: int
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BatchSizes:
-  """The sizes of a batch."""
-
-  train_batch_size: int = 32
-  max_seq_length: int = 128
-  max_predictions_per_seq: int = 20
-
-
 def terms(
-  table: str, config: BertConfig, batch: BatchSizes | None = None
+  table: str, config: BertConfig, batch: tuple[int, int, int] = (32, 128, 20)
 ) -> list[Term]:
   """Returns the terms of a table.
 
   The tables are "encoder" and "heads" for parameters, "forward" for the
   floating-point operations of pre-training, and "training" and "inference" for
-  an estimate of the bytes in float32. The last three are those of a batch.
+  an estimate of the bytes in float32. The last three are those of a batch: B, S
+  and M.
   """
-  batch = batch or BatchSizes()
   v, h, i = config.vocab_size, config.hidden_size, config.intermediate_size
   layers, a = config.num_hidden_layers, config.num_attention_heads
   p, t = config.max_position_embeddings, config.type_vocab_size
-  b, s = batch.train_batch_size, batch.max_seq_length
-  m = batch.max_predictions_per_seq
+  b, s, m = batch
   encoder = [
     Term("word embeddings", "V H", v * h),
     Term("position embeddings", "P H", p * h),
@@ -101,15 +90,14 @@ def terms(
   }[table]
 
 
-def report(config: BertConfig, batch: BatchSizes) -> Iterator[str]:
+def report(config: BertConfig, batch: tuple[int, int, int]) -> Iterator[str]:
   """Yields lines that explain a model's parameters, operations and memory."""
-  sizes = f"{batch.train_batch_size} x {batch.max_seq_length}"
-  masked = f"{batch.max_predictions_per_seq} masked words each"
+  sizes = "{} x {}, {} masked words each".format(*batch)
   sums = {}
   for table, title in {
     "encoder": "Parameters of the encoder",
     "heads": "Parameters of the pre-training heads",
-    "forward": f"Operations of a forward pass of {sizes}, {masked}",
+    "forward": f"Operations of a forward pass of {sizes}",
     "training": "Bytes of such a training step",
     "inference": "Bytes of such a prediction",
   }.items():
@@ -119,8 +107,7 @@ def report(config: BertConfig, batch: BatchSizes) -> Iterator[str]:
     width = max(len(f"{row.value:,}") for row in rows)
     yield f"{title}:"
     for name, formula, value in rows:
-      suffix = f"  ({formula})" if formula else ""
-      yield f"  {value:>{width},}  {name}{suffix}"
+      yield f"  {value:>{width},}  {name}{formula and f'  ({formula})'}"
   num_weights = sums["encoder"] + sums["heads"]
   yield f"Parameters in all: {num_weights:,}"
   yield f"A training step takes {3 * sums['forward']:.3g} operations."

@@ -62,17 +62,7 @@ class Size:
 
 # Sizes of the small models released in 2020, and of BERT-Base.
 SIZES = {
-  "tiny": Size(
-    num_hidden_layers=2,
-    hidden_size=128,
-    train_batch_size=32,
-    learning_rate=1e-3,
-    vocab_size=8_000,
-    dropout=0.0,
-    initial_values=NEIGHBOURS,
-    masked_lm_prob=0.25,
-    no_nsp=True,
-  ),
+  "tiny": Size(2, 128, 32, 1e-3, 8_000, 0.0, NEIGHBOURS, 0.25, no_nsp=True),
   "mini": Size(4, 256, 32, 5e-4, 8_000, 0.0),
   "small": Size(4, 512, 32, 4e-4, 16_000, 0.0),
   "medium": Size(8, 512, 32, 3e-4, 30_522, 0.1),

@@ -268,7 +268,7 @@ def _write_vocabulary(
         vocab_file,
         model.size.vocab_size,
         tokenizer,
-        config.is_in(MANY_CHARACTERS),
+        6000 if config.is_in(MANY_CHARACTERS) else 1000,
       )
   vocab = tokenization.load_vocab(vocab_file)
   if not model.source:
@@ -301,16 +301,13 @@ def learn_vocabulary(
   vocab_file: str,
   vocab_size: int,
   tokenizer: tokenization.BasicTokenizer,
-  has_many_characters: bool = False,
+  alphabet_size: int = 1000,
 ) -> None:
   """Learns a vocabulary from a file of one sentence a line and writes it."""
   lines = text_lines.read_lines(text_file)
   counts, _ = vocabulary.count_words(lines, tokenizer)
   tokens = vocabulary.learn_tokens(
-    counts,
-    vocab_size,
-    alphabet_size=6000 if has_many_characters else 1000,
-    may_be_smaller=True,
+    counts, vocab_size, alphabet_size=alphabet_size, may_be_smaller=True
   )
   atomic.write_lines(vocab_file, tokens)
 

@@ -184,13 +184,12 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
   @property
   def files(self) -> Mapping[str, SplitFile]:
     """The file of each split: by default train_file and so on in data_dir."""
-    names = {split: f"{split}_file" for split in ("train", "dev", "test")}
-    return {
-      split: SplitFile(
-        os.path.join(self.config.data_dir, getattr(self.config, name)), name
-      )
-      for split, name in names.items()
-    }
+    files = {}
+    for split in ("train", "dev", "test"):
+      name = f"{split}_file"
+      path = os.path.join(self.config.data_dir, getattr(self.config, name))
+      files[split] = SplitFile(path, name)
+    return files
 
   def read(self, split: str) -> Sequence[Row]:
     """Reads the rows of a split. If `labels` is None, any label is valid.

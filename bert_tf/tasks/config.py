@@ -96,12 +96,11 @@ class EncoderSettings(TaskSettings):
   ) -> "EncoderSettings":
     """Reads the files of sentence-transformers, unless `pooling` is known."""
     made = self
-    if self.pooling is None:
-      if saved := sentence_transformers.read_settings(folder):
-        length = min(saved.max_seq_length or positions, positions)
-        made = settings.fill(
-          made, {**vars(saved), "max_seq_length": length}, folder
-        )
+    saved = self.pooling is None and sentence_transformers.read_settings(folder)
+    if saved:
+      length = min(saved.max_seq_length or positions, positions)
+      values = {**vars(saved), "max_seq_length": length}
+      made = settings.fill(self, values, folder)
     return super(EncoderSettings, made).resolved(folder, positions)
 
 
@@ -140,28 +139,16 @@ class FineTuningConfig(TaskSettings):
     False, "Whether to train.", original=True, main=True
   )
   do_eval: bool = settings.steps(
-    False,
-    "Whether to evaluate on the dev file.",
-    original=True,
-    main=True,
+    False, "Whether to evaluate on the dev file.", original=True, main=True
   )
   do_predict: bool = settings.steps(
-    False,
-    "Whether to predict the test file.",
-    original=True,
-    main=True,
+    False, "Whether to predict the test file.", original=True, main=True
   )
   eval_batch_size: int = settings.evaluation(
-    8,
-    "The number of inputs in an evaluation batch.",
-    minimum=1,
-    original=True,
+    8, "The number of inputs in an evaluation batch.", minimum=1, original=True
   )
   predict_batch_size: int = settings.evaluation(
-    8,
-    "The number of inputs in a prediction batch.",
-    minimum=1,
-    original=True,
+    8, "The number of inputs in a prediction batch.", minimum=1, original=True
   )
   num_train_epochs: float = settings.training(
     3.0,

@@ -15,7 +15,6 @@ from absl import logging
 
 from bert_tf import task_registry
 from bert_tf.checkpoint import checkpoints
-from bert_tf.checkpoint.run_folder import RunFolder
 from bert_tf.checkpoint.run_info import RunInfo, Training
 from bert_tf.files import messages
 from bert_tf.tasks import base
@@ -23,7 +22,7 @@ from bert_tf.tasks.rows import Results, Row, labels_in
 from bert_tf.tasks.run import Data, Run
 from bert_tf.tasks.setup import Config, Setup
 from bert_tf.tasks.splits import Split, choose_examples, encode, read_splits
-from bert_tf.training import results
+from bert_tf.training import evaluation, results
 from bert_tf.training.config import FineTuningTrainConfig
 from bert_tf.training.estimator import Estimator
 
@@ -72,11 +71,31 @@ def run_on_splits(
   known.
   """
   config = setup.config
-  config.train.check_best_metric(task.metrics)
   train = config.train
+  train.check_best_metric(task.metrics)
   if config.do_train:
     rows = splits["train"].rows
-    train = _plan_steps(config, task, rows)
+    num_inputs = len(rows)
+    if task.counts_windows:
+      num_inputs = sum(inputs.num_records for inputs in task.preprocess(rows))
+    batch_size, num_epochs = train.train_batch_size, config.num_train_epochs
+    # Steps and warm-up steps are rounded down, as in the original.
+    num_train_steps = int(num_inputs / batch_size * num_epochs)
+    if num_train_steps < 1:
+      raise ValueError(
+        f"num_train_epochs {num_epochs} of {num_inputs} {task.noun} do not "
+        f"fill a batch of {batch_size}. Raise it."
+      )
+    train = dataclasses.replace(
+      train,
+      num_train_steps=num_train_steps,
+      num_warmup_steps=int(num_train_steps * config.warmup_proportion),
+      best_metric=train.best_metric or task.metrics[0],
+    )
+    logging.info(
+      f"{num_inputs} {task.noun}, {num_train_steps} steps of {batch_size}, "
+      f"{train.num_warmup_steps} of them warm-up."
+    )
     # Those of the setting, else of the resumed run.
     run_file = setup.folder.info
     weights = run_file.training.class_weights if run_file else None
@@ -88,7 +107,40 @@ def run_on_splits(
     setup.folder.exclusive(config.do_train) as folder,
     folder.open_records_dir() as records_dir,
   ):
-    _write_files(setup, task, train, folder, splits)
+    examples: dict[str, Any] = {
+      f"num_{name}": len(splits[name].rows)
+      for name in ("train", "dev")
+      if name in splits
+    }
+    if "dev" in splits or not config.num_run_examples:
+      rows = splits["dev"].rows if "dev" in splits else ()
+      shown = choose_examples(task, rows, config.num_run_examples)
+      examples["shown"] = shown or None
+      if shown and folder.is_writable:
+        logging.info(
+          f"run.json keeps {len(shown)} dev texts as examples for the server's "
+          "page; `num_run_examples=0` leaves them out."
+        )
+    # Counts, examples and scores of earlier commands stay if nothing is new.
+    earlier = folder.info or RunInfo(task=task.name)
+    info = RunInfo(
+      task=task.name,
+      settings=task.settings,
+      labels=task.labels,
+      training=Training(
+        class_weights=task.class_weights,
+        lora_rank=train.lora_rank or None,
+        lora_alpha=train.lora_alpha if train.lora_rank else None,
+      ),
+      examples=dataclasses.replace(earlier.examples, **examples),
+      scores=earlier.scores,
+    )
+    folder.prepare(info, setup.start)
+    results.add_command(
+      folder.path,
+      dataclasses.replace(config, train=train),
+      splits["train"].fingerprint() if "train" in splits else "",
+    )
     data = {
       name: encode(setup, task, split, records_dir)
       for name, split in splits.items()
@@ -99,39 +151,14 @@ def run_on_splits(
       train,
       setup.start.reader,
     )
-    current = Run(task, config, folder, runner, data)
-    found = current.execute()
-    if config.do_train and found is not None:
-      current.log_served_folder()
+    found = Run(task, config, folder, runner, data).execute()
+    is_built_in = type(task).__module__.startswith("bert_tf.")
+    if config.do_train and found is not None and is_built_in:
+      path = folder.path
+      if train.eval_every_steps:
+        path = evaluation.find_best_folder(path) or path
+      logging.info(f"To serve this model: bert-tf serve --model={path}")
     return found
-
-
-def _plan_steps(
-  config: Config, task: base.Task, rows: Sequence[Row]
-) -> FineTuningTrainConfig:
-  """Returns the training with its numbers of steps and best_metric."""
-  num_inputs = len(rows)
-  if task.counts_windows:
-    num_inputs = sum(inputs.num_records for inputs in task.preprocess(rows))
-  batch_size = config.train.train_batch_size
-  # Steps and warm-up steps are rounded down, as in the original.
-  num_train_steps = int(num_inputs / batch_size * config.num_train_epochs)
-  if num_train_steps < 1:
-    raise ValueError(
-      f"num_train_epochs {config.num_train_epochs} of {num_inputs} {task.noun} "
-      f"do not fill a batch of {batch_size}. Raise it."
-    )
-  train = dataclasses.replace(
-    config.train,
-    num_train_steps=num_train_steps,
-    num_warmup_steps=int(num_train_steps * config.warmup_proportion),
-    best_metric=config.train.best_metric or task.metrics[0],
-  )
-  logging.info(
-    f"{num_inputs} {task.noun}, {num_train_steps} steps of {batch_size}, "
-    f"{train.num_warmup_steps} of them warm-up."
-  )
-  return train
 
 
 def compute_class_weights(
@@ -203,49 +230,3 @@ def _choose_head(
     "values instead of a pre-trained BERT."
   )
   return train
-
-
-def _write_files(
-  setup: Setup[Config],
-  task: base.Task,
-  train: FineTuningTrainConfig,
-  folder: RunFolder,
-  splits: Mapping[str, Split],
-) -> None:
-  """Writes run.json, the files beside it, and the command."""
-  config = setup.config
-  examples: dict[str, Any] = {
-    f"num_{name}": len(splits[name].rows)
-    for name in ("train", "dev")
-    if name in splits
-  }
-  if "dev" in splits or not config.num_run_examples:
-    rows = splits["dev"].rows if "dev" in splits else ()
-    shown = choose_examples(task, rows, config.num_run_examples)
-    examples["shown"] = shown or None
-    if shown and folder.is_writable:
-      logging.info(
-        f"run.json keeps {len(shown)} dev texts as examples for the server's "
-        "page; `num_run_examples=0` leaves them out."
-      )
-  # Counts, examples and scores of earlier commands stay if nothing is new.
-  earlier = folder.info or RunInfo(task=task.name)
-  training = Training(
-    class_weights=task.class_weights,
-    lora_rank=train.lora_rank or None,
-    lora_alpha=train.lora_alpha if train.lora_rank else None,
-  )
-  info = RunInfo(
-    task=task.name,
-    settings=task.settings,
-    labels=task.labels,
-    training=training,
-    examples=dataclasses.replace(earlier.examples, **examples),
-    scores=earlier.scores,
-  )
-  folder.prepare(info, setup.start)
-  results.add_command(
-    folder.path,
-    dataclasses.replace(config, train=train),
-    splits["train"].fingerprint() if "train" in splits else "",
-  )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-from absl import logging
 
 from bert_tf import settings
 from bert_tf.checkpoint import run_folder
@@ -20,7 +19,7 @@ from bert_tf.files import errors
 from bert_tf.tasks import base
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.rows import Answer, Results, Row
-from bert_tf.training import evaluation, results
+from bert_tf.training import results
 from bert_tf.training.estimator import Batches, Estimator
 
 
@@ -63,8 +62,13 @@ class Run:
     """
     config = self.config
     all_results: Results = {}
-    if config.do_train and not self.train():
-      return None
+    if config.do_train:
+      with self._explained("train_batch_size"):
+        self.runner.train(
+          self.data["train"].training, lambda: self.compute_results()[0]
+        )
+      if self.runner.was_interrupted:
+        return None
     if config.do_eval or config.do_predict:
       self.runner.load_for_inference()
     if config.do_eval:
@@ -72,13 +76,6 @@ class Run:
     if config.do_predict:
       all_results |= self.predict()
     return all_results
-
-  def train(self) -> bool:
-    """Trains to the last step; returns False if a signal ended it."""
-    data = self.data["train"]
-    with self._explained("train_batch_size"):
-      self.runner.train(data.training, lambda: self.compute_results()[0])
-    return not self.runner.was_interrupted
 
   def evaluate(self) -> Results:
     """Evaluates the dev split; writes and returns the results."""
@@ -129,14 +126,6 @@ class Run:
     if name == "dev":  # Without labels, removes earlier scores.
       run_folder.write_scores(self.folder.path, scores)
     return scores
-
-  def log_served_folder(self) -> None:
-    """Logs the command that serves the run's best or newest checkpoint."""
-    path = self.folder.path
-    if self.runner.config.eval_every_steps:
-      path = evaluation.find_best_folder(path) or path
-    if type(self.objective).__module__.startswith("bert_tf."):
-      logging.info(f"To serve this model: bert-tf serve --model={path}")
 
   @contextlib.contextmanager
   def _explained(self, batch_setting: str) -> Iterator[None]:

@@ -9,13 +9,13 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf import distribution
 from bert_tf.checkpoint import run_info
 from bert_tf.data import input_pipeline, records
 from bert_tf.files import messages, paths, tables
@@ -24,14 +24,6 @@ from bert_tf.tasks import base, run
 from bert_tf.tasks.rows import Row, with_empty_text
 from bert_tf.tasks.setup import Setup
 from bert_tf.text import unknown_pieces
-from bert_tf.training import compilation
-
-# The records of each split.
-_RECORD_FILES = {
-  "train": "train.tf_record",
-  "dev": "eval.tf_record",
-  "test": "predict.tf_record",
-}
 
 # Maximum total length of an example's texts in run.json.
 _MAX_CHARACTERS = 1000
@@ -78,17 +70,15 @@ def read_splits(
     flags["dev"] = "do_eval"
   if config.do_predict:
     flags[task.predicted_split] = "do_predict"
-  files = {split: task.files[split] for split in flags}
-  for split, (path, flag) in files.items():
+  for split, step in flags.items():
+    path, flag = task.files[split]
     if not path:
       raise ValueError(
-        f"`{flags[split]}` needs a {split} file. Set `{flag}`, or turn off "
-        f"`{flags[split]}`."
+        f"`{step}` needs a {split} file. Set `{flag}`, or turn off `{step}`."
       )
-  for path, flag in files.values():
-    if not paths.exists(path or ""):
+    if not paths.exists(path):
       raise ValueError(f"There is no {path}. Set `{flag}`.")
-  names = [*files]
+  names = [*flags]
   if task.spec.label_defaults and task.labels is None:
     source = task.files["train"].path
     if not source or not paths.exists(source):
@@ -98,20 +88,21 @@ def read_splits(
         f"{run_info.RUN_FILE} nor {label_map}, and there is no {source}. Copy "
         f"{label_map} from the run that trained the model into `output_dir`."
       )
-    names = ["train", *(name for name in files if name != "train")]
+    names = ["train", *(name for name in flags if name != "train")]
   splits = {}
   for name in names:
     path = task.files[name].path or ""
     splits[name] = Split(name, task.read(name), path)
     task = task.infer(splits[name].rows, path)
-  return task, {name: splits[name] for name in files}
+  return task, {name: splits[name] for name in flags}
 
 
 def encode(
   setup: Setup, task: base.Task, split: Split, folder: str
 ) -> run.Data:
   """Writes the records of a split to a folder, and logs what they hold."""
-  path = os.path.join(folder, _RECORD_FILES[split.name])
+  name = {"train": "train", "dev": "eval", "test": "predict"}[split.name]
+  path = os.path.join(folder, f"{name}.tf_record")
   counts = unknown_pieces.PieceCounts(task.tokenizer, split.source)
   # If no row needs the model, there is no record.
   ids = tf.io.FixedLenFeature([task.max_seq_length], tf.int64)
@@ -129,7 +120,14 @@ def encode(
           label = row.get("label")
           arrow = "" if label is None else f" -> {label}"
           logging.info("%s%s", " ".join(pieces), arrow)
-      for record in _make_records(task, row, inputs):
+      groups = [[sequence] for sequence in inputs.sequences]
+      if inputs.is_one_record:
+        groups = [[*inputs.sequences]]
+      for group, targets in zip(groups, task.targets(row, inputs)):
+        arrays = base.batch(group, task.max_seq_length)
+        if not inputs.is_one_record:
+          arrays = {name: values[0] for name, values in arrays.items()}
+        record = {**targets, **arrays}
         counts.add_ids(record["input_ids"].ravel().tolist())
         model_inputs.check_values(record, setup.bert_config)
         ints: dict[str, list[int]] = {}
@@ -162,24 +160,11 @@ def encode(
       batches,
       task.max_seq_length,
       task.position_features,
-      compilation.compiles_each_width(setup.config.train.use_xla),
+      # Whether XLA compiles a program for each width.
+      bool(setup.config.train.use_xla) or distribution.has_accelerator(),
     )
 
   return make_data(setup, split, files, spec, cut_padding)
-
-
-def _make_records(
-  task: base.Task, row: Row, inputs: base.Inputs
-) -> Iterator[dict[str, np.ndarray]]:
-  """Yields the features of each record of a row."""
-  groups = [[sequence] for sequence in inputs.sequences]
-  if inputs.is_one_record:
-    groups = [[*inputs.sequences]]
-  for group, targets in zip(groups, task.targets(row, inputs)):
-    arrays = base.batch(group, task.max_seq_length)
-    if not inputs.is_one_record:
-      arrays = {name: values[0] for name, values in arrays.items()}
-    yield {**targets, **arrays}
 
 
 def make_data(

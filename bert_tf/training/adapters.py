@@ -80,8 +80,7 @@ def add_adapter(
   for scope in scopes:
     a, b = reader.get(scope + lora.A), reader.get(scope + lora.B)
     updates[f"{scope}/kernel"] = alpha / a.shape[1] * (a @ b)
-  values = {**head, **updates}
-  for name, value in values.items():
+  for name, value in {**head, **updates}.items():
     shape = name in variables and tuple(variables[name].shape)
     if shape != value.shape:
       raise ValueError(

@@ -56,9 +56,7 @@ class PlannedWarmupLinearDecay(
 
 
 def count_steps(
-  train_seconds: float,
-  train_step: TrainingStep,
-  batches: tf.data.Iterator,
+  train_seconds: float, train_step: TrainingStep, batches: tf.data.Iterator
 ) -> int:
   """Takes and times a few steps on `batches`; returns how many more will fit.
 

@@ -107,11 +107,6 @@ def choose_mode(
   return Mode.WHOLE if is_float32 and is_narrow else Mode.CLUSTERED
 
 
-def compiles_each_width(use_xla: bool | None) -> bool:
-  """Returns whether XLA compiles a program for each width of a batch."""
-  return bool(use_xla) or distribution.has_accelerator()
-
-
 def _for_gpus(function: Callable[..., Any]) -> Callable[..., Any]:
   if tf.config.list_logical_devices("GPU"):
     return backend.gpu_program()(function)

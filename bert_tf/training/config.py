@@ -35,8 +35,7 @@ class ComputeConfig:
     choices=tuple(names.PRECISIONS),
   )
   deterministic: bool = settings.devices(
-    False,
-    "Whether every run gives the same bits. This is slower on GPUs.",
+    False, "Whether every run gives the same bits. This is slower on GPUs."
   )
 
   def __post_init__(self) -> None:

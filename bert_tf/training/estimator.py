@@ -174,15 +174,18 @@ class Estimator:
       StopSignals() as stop,
       progress.Progress(config, step, num_steps) as report,
     ):
+      intervals = (
+        config.eval_every_steps or sys.maxsize,
+        report.log_every_steps,
+        config.save_checkpoints_steps,
+      )
       while not ends:
         group_size = min(
           # A group lasts at most a second, so that a signal is soon answered.
           steps_per_second,
           last_step - step,
           config.iterations_per_loop,
-          _steps_to_next(config.eval_every_steps or sys.maxsize, step),
-          _steps_to_next(report.log_every_steps, step),
-          _steps_to_next(config.save_checkpoints_steps, step),
+          *(interval - step % interval for interval in intervals),
         )
         start = time.monotonic()
         sums = self.train_step.run(batches, group_size)
@@ -213,10 +216,9 @@ class Estimator:
         if is_evaluated:
           # Before saving, so that a resumed run knows all earlier evaluations.
           start = time.monotonic()
-          weights = lora.tensors(self.model)
-          iterations = self.update.optimizer.iterations
-          weights[checkpoints.GLOBAL_STEP] = iterations.value
-          report.say(evaluations.run(weights))
+          iterations = self.update.optimizer.iterations.value
+          weights = {checkpoints.GLOBAL_STEP: iterations}
+          report.say(evaluations.run(lora.tensors(self.model) | weights))
           report.exclude(time.monotonic() - start)
         ends = bool(is_last or received or evaluations.is_out_of_patience)
         if ends or is_saved:
@@ -350,12 +352,10 @@ class Estimator:
         outputs = self.model(features, training=False)
         return BatchSums({}, {}, outputs)
 
-    def add_replicas(value: tf.Tensor) -> tf.Tensor:
-      return self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
-
     replicas = self._strategy.run(run_replica, (features,))
     losses, sums = tf.nest.map_structure(
-      add_replicas, (replicas.losses, replicas.metrics)
+      lambda v: self._strategy.reduce(tf.distribute.ReduceOp.SUM, v, axis=None),
+      (replicas.losses, replicas.metrics),
     )
     if has_loss:
       loss = tf.add_n([total / weight for total, weight in losses.values()])
@@ -386,8 +386,9 @@ class Estimator:
     # The scores in the folder belong to an older checkpoint.
     run_folder.write_scores(output_dir, {})
     adapters.save_adapter(output_dir, tensors)
-    keep = self.config.keep_checkpoint_max
-    path = checkpoints.save(output_dir, tensors, keep)
+    path = checkpoints.save(
+      output_dir, tensors, self.config.keep_checkpoint_max
+    )
     distribution.barrier()
     logging.info("Saved %s.", path)
 
@@ -446,7 +447,3 @@ def _agree(pace: int, received: str) -> tuple[int, str]:
   processes = distribution.all_gather_objects(own)
   signals = (process["received"] for process in processes)
   return min(p["pace"] for p in processes), next(filter(None, signals), "")
-
-
-def _steps_to_next(interval: int, step: int) -> int:
-  return interval - step % interval

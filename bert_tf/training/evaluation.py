@@ -126,8 +126,14 @@ class PeriodicEvaluation:
     )
     if is_best:
       self._best = results
-      self._save(tensors, results)
     if distribution.is_chief():
+      if is_best:
+        # Before the checkpoint, which must never be without these files.
+        files = run_info.read_files(self._output_dir)
+        run_info.write_files(self._folder, files)
+        run_folder.write_scores(self._folder, results)
+        adapters.save_adapter(self._folder, tensors)
+        checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
       history = _History(self._metric, self._evaluations)
       atomic.write_lines(
         os.path.join(self._folder, HISTORY_FILE),
@@ -141,12 +147,3 @@ class PeriodicEvaluation:
       f"evaluation at step {results[step]}: {', '.join(parts)}; best "
       f"{self._metric} {best[self._metric]:.4g} at step {best[step]}"
     )
-
-  def _save(self, tensors: Mapping[str, tf.Tensor], results: Results) -> None:
-    if not distribution.is_chief():
-      return
-    # Before the checkpoint, which must never be without these files.
-    run_info.write_files(self._folder, run_info.read_files(self._output_dir))
-    run_folder.write_scores(self._folder, results)
-    adapters.save_adapter(self._folder, tensors)
-    checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)

@@ -71,14 +71,6 @@ class Objective:
     return dict(means)
 
 
-def trained_variables(
-  objective: Objective, model: keras.Model
-) -> list[keras.Variable]:
-  """Returns the variables that training changes."""
-  unused = {id(variable) for variable in objective.unused_variables(model)}
-  return [v for v in model.trainable_variables if id(v) not in unused]
-
-
 def add_sums(sums: T | None, other_sums: T) -> T:
   """Returns the sum of two structures of tensors; None counts as 0."""
   if sums is None:

@@ -13,7 +13,6 @@ and compiles them; see `compilation`.
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -27,7 +26,6 @@ from bert_tf.training.objective import (
   Features,
   Objective,
   add_calls,
-  trained_variables,
 )
 from bert_tf.training.update import Update
 
@@ -64,7 +62,6 @@ class TrainingStep:
         f"to a multiple of {num_parts}."
       )
     self._variables: list[keras.Variable] = []
-    self._sums_spec: Any = None  # tf.TensorSpec in the structure of Sums.
 
   def _replica_step(self, features: Features) -> Sums:
     context = tf.distribute.get_replica_context()
@@ -98,10 +95,7 @@ class TrainingStep:
     }
 
   def _compute_gradients(
-    self,
-    features: Features,
-    weights: dict[str, Tensor],
-    micro_batch: tf.Tensor,
+    self, features: Features, weights: dict[str, Tensor], micro_batch: tf.Tensor
   ) -> tuple[Sums, optimization.Gradients]:
     """Returns the sums to log and the gradients of a micro-batch.
 
@@ -145,20 +139,40 @@ class TrainingStep:
     Returns the step, from the features of a batch to the sums to log.
     """
     self._gradients = mode.compile_gradients(self._compute_gradients)
-    self._marked_step = mode.mark_step(self._replica_step)
+    replica_step = mode.mark_step(self._replica_step)
+
+    def run_replicas(features: Features) -> Sums:
+      replicas = self._strategy.run(replica_step, (features,))
+      # The sums are the same on every replica.
+      sums: Sums = tf.nest.map_structure(
+        lambda v: self._strategy.experimental_local_results(v)[0], replicas
+      )
+      return sums
+
     self._step = tf.function(
-      self._run_replicas,
+      run_replicas,
       jit_compile=mode.compiles_step or None,  # TensorFlow's choice: on a TPU.
       autograph=False,
     )
-    self._loop = tf.function(self._run_loop, autograph=False)
-    self._variables = trained_variables(self._objective, self._model)
+    unused = {id(v) for v in self._objective.unused_variables(self._model)}
+    self._variables = [
+      v for v in self._model.trainable_variables if id(v) not in unused
+    ]
     self._update.optimizer.build(self._variables)
     traced = self._step.get_concrete_function(element_spec)
-    self._sums_spec = tf.nest.map_structure(
-      lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
-      traced.structured_outputs,
-    )
+
+    def run_loop(batches: tf.data.Iterator, num_steps: tf.Tensor) -> Sums:
+      # The loop starts from zeros, not from a first step, since TensorFlow
+      # would optimize the graph of the step twice: in the loop and before it.
+      zeros = tf.nest.map_structure(
+        lambda tensor: tf.zeros(tensor.shape, tensor.dtype),
+        traced.structured_outputs,
+      )
+      return add_calls(
+        zeros, lambda _: self._step(batches.get_next()), 0, num_steps
+      )
+
+    self._loop = tf.function(run_loop, autograph=False)
     step: Callable[[Features], Sums] = traced
     return step
 
@@ -169,21 +183,3 @@ class TrainingStep:
     """
     sums: Sums = self._loop(batches, tf.constant(num_steps))
     return sums
-
-  def _run_replicas(self, features: Features) -> Sums:
-    replicas = self._strategy.run(self._marked_step, (features,))
-    # The sums are the same on every replica.
-    sums: Sums = tf.nest.map_structure(
-      lambda v: self._strategy.experimental_local_results(v)[0], replicas
-    )
-    return sums
-
-  def _run_loop(self, batches: tf.data.Iterator, num_steps: tf.Tensor) -> Sums:
-    # The loop starts from zeros, not from a first step, since TensorFlow would
-    # optimize the graph of the step twice: in the loop and before it.
-    zeros = tf.nest.map_structure(
-      lambda spec: tf.zeros(spec.shape, spec.dtype), self._sums_spec
-    )
-    return add_calls(
-      zeros, lambda _: self._step(batches.get_next()), 0, num_steps
-    )

@@ -200,10 +200,10 @@ def test_a_new_run_removes_the_shards_of_the_old_run(
   pretraining_shards.create(config, [str(text)], output, 3)
   build = pretraining_data.build_shard
 
-  def stop_at_the_second(shard, *args):
-    if shard.index == 1:
+  def stop_at_the_second(config, task, *args):
+    if task.shard.index == 1:
       raise KeyboardInterrupt
-    return build(shard, *args)
+    return build(config, task, *args)
 
   monkeypatch.setattr(pretraining_data, "build_shard", stop_at_the_second)
   other = dataclasses.replace(config, max_seq_length=24)

@@ -15,9 +15,7 @@ BASE = modeling.BertConfig(vocab_size=30522, type_vocab_size=2)
 
 def test_operations_are_those_that_tensorflow_counts():
   config = modeling.BertConfig.from_dict(runs.CONFIG)
-  batch = model_size.BatchSizes(
-    train_batch_size=3, max_seq_length=16, max_predictions_per_seq=2
-  )
+  batch = 3, 16, 2
   model = heads.PretrainingModel(config)
   spec = {
     name: tf.TensorSpec(shape, tf.int32)
@@ -54,9 +52,7 @@ def test_each_value_is_that_of_the_formula_beside_it(table):
   letters["W"] = sum(
     t.value for name in tables for t in model_size.terms(name, config)
   )
-  batch = model_size.BatchSizes(
-    train_batch_size=7, max_seq_length=13, max_predictions_per_seq=4
-  )
+  batch = 7, 13, 4
   for name, formula, value in model_size.terms(table, config, batch):
     # Python's form of a formula: 2 H^2 is 2 * H**2.
     code = re.sub(r"(?<=[\w)]) (?=[\w(])", "*", formula).replace("^", "**")

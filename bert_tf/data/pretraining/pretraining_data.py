@@ -3,7 +3,7 @@
 An instance is `[CLS] a [SEP] b [SEP]`. Its two segments are runs of sentences
 that fill max_seq_length together (Devlin et al. 2019, section 3.1).
 
-`build_shard` is a pure function of (shard, config, seed). It makes the same
+`build_shard` is a pure function of (config, shard, seed). It makes the same
 calls on `random.Random` in the same order as the 2018 release. One shard with
 the release's seed therefore gives the release's instances.
 """
@@ -12,8 +12,10 @@ import array
 import bisect
 import collections
 import dataclasses
+import functools
 import random
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, records
@@ -61,6 +63,15 @@ class TrainingInstance:
   masked_lm_positions: "array.array[int]"  # Positions to predict, ascending.
   masked_lm_ids: "array.array[int]"  # The ids before masking.
   is_random_next: bool  # Whether b is random text and does not follow a.
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardTask:
+  """One shard to build."""
+
+  shard: corpus.Shard
+  seed: int
+  output_files: tuple[str, ...]  # Files that receive its records in turn.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,23 +216,24 @@ class InstanceBuilder:
     )
 
 
+# A worker builds several shards.
+_load_tokenizer = functools.lru_cache(1)(load_tokenizer)
+
+
 def build_shard(
-  shard: corpus.Shard,
   config: PretrainingDataConfig,
-  tokenizer: tokenization.FullTokenizer,
-  seed: int,
-  output_files: Sequence[str],
-  report: Callable[[int], None],
+  task: ShardTask,
+  report: Callable[[int], Any] = lambda num_done: None,
 ) -> ShardCounts:
   """Builds and writes one shard, whose instances are all in memory.
 
-  They take about 1 kB each at 128 tokens. The `output_files` receive the
-  records in turn. `report` is called with 1 for each document that was read,
-  and for each document of a pass. Raises ValueError for a text without tokens.
+  They take about 1 kB each at 128 tokens. `report` is called with 1 for each
+  document that was read, and for each document of a pass. Raises ValueError for
+  a text without tokens.
   """
-  rng = random.Random(seed)
-  builder = InstanceBuilder(config, tokenizer, rng)
-  with records.open_writer(output_files) as writer:
+  rng, shard = random.Random(task.seed), task.shard
+  builder = InstanceBuilder(config, _load_tokenizer(config), rng)
+  with records.open_writer(task.output_files) as writer:
     documents = []
     for sentences in corpus.read_shard(shard):
       document = builder.read(sentences)

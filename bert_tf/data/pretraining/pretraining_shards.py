@@ -1,6 +1,6 @@
 """Runs `create_pretraining_data`: shards, workers, resuming, the summary.
 
-Local processes or Apache Beam build the shards. Both call `build_task` for
+Local processes or Apache Beam build the shards. Both call `build_shard` for
 each, so their files are the same.
 """
 
@@ -14,14 +14,13 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import tqdm
 from absl import logging
 
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_data
-from bert_tf.data.pretraining.pretraining_data import ShardCounts
+from bert_tf.data.pretraining.pretraining_data import ShardCounts, ShardTask
 from bert_tf.files import (
   atomic,
   json_files,
@@ -45,15 +44,6 @@ class Summary:
   counts: ShardCounts  # Totals of the shards that this run built.
   num_shards_kept: int  # Number of shards that an earlier run built.
   output_files: tuple[str, ...]  # All files of the data set, in order.
-
-
-@dataclasses.dataclass(frozen=True)
-class ShardTask:
-  """One shard to build."""
-
-  shard: corpus.Shard
-  seed: int
-  output_files: tuple[str, ...]  # Files that receive its instances in turn.
 
 
 # Builds the shards of (config, tasks); returns their counts by index.
@@ -192,21 +182,6 @@ def derive_shard_seed(random_seed: int, index: int, num_shards: int) -> int:
   return int.from_bytes(digest[:8], "big")
 
 
-_load_tokenizer = functools.lru_cache(1)(pretraining_data.load_tokenizer)
-
-
-def build_task(
-  config: PretrainingDataConfig,
-  task: ShardTask,
-  report: Callable[[int], Any] = lambda num_done: None,
-) -> ShardCounts:
-  """Builds one shard in a worker."""
-  tokenizer = _load_tokenizer(config)  # A worker builds several shards.
-  return pretraining_data.build_shard(
-    task.shard, config, tokenizer, task.seed, task.output_files, report
-  )
-
-
 def _build_here(
   config: PretrainingDataConfig,
   tasks: Sequence[ShardTask],
@@ -215,13 +190,13 @@ def _build_here(
   num_passes = config.dupe_factor + 1  # One to read.
   num_documents = sum(task.shard.num_documents for task in tasks)
   description = f"documents x {num_passes} passes"
+  build = functools.partial(pretraining_data.build_shard, config)
+  counts = {}
   with tqdm.tqdm(
     total=num_documents * num_passes, desc=description, disable=None
   ) as bar:
     if num_workers == 1:
-      return {t.shard.index: build_task(config, t, bar.update) for t in tasks}
-    counts = {}
-    build = functools.partial(build_task, config)
+      return {task.shard.index: build(task, bar.update) for task in tasks}
     results = worker_pool.run(build, tasks, num_workers)
     with contextlib.closing(results):
       for task, result in results:
@@ -264,7 +239,8 @@ def beam_builder(
       return {}
 
     def build_one(task: ShardTask) -> tuple[int, dict[str, int]]:
-      return task.shard.index, dataclasses.asdict(build_task(config, task))
+      counts = pretraining_data.build_shard(config, task)
+      return task.shard.index, dataclasses.asdict(counts)
 
     write_counts = functools.partial(json_files.write, counts_file)
     (

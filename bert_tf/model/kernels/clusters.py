@@ -62,9 +62,7 @@ def marked(function: Callable[..., Any]) -> Callable[..., Any]:
   def traced(*args: Any) -> Any:
     token = _is_marking.set(True)
     try:
-      with tf.xla.experimental.jit_scope(
-        compile_ops=lambda node: node.op not in _UNMARKED
-      ):
+      with tf.xla.experimental.jit_scope(lambda n: n.op not in _UNMARKED):
         return function(*args)
     finally:
       _is_marking.reset(token)

@@ -35,11 +35,7 @@ def attention_probs(query: Tensor, key: Tensor, bias: Tensor) -> Tensor:
 
 
 def dropout_attention(
-  query: Tensor,
-  key: Tensor,
-  value: Tensor,
-  bias: Tensor,
-  mask: hashing.Mask,
+  query: Tensor, key: Tensor, value: Tensor, bias: Tensor, mask: hashing.Mask
 ) -> Tensor:
   """The context of each query, float [B, N, F, H].
 

@@ -32,17 +32,9 @@ from bert_tf.model.tensor import Tensor
 HEAD_SIZE = 64
 BLOCK_ROWS = 64
 
-# Of each block; the fastest of nine settings on an H200.
-_NUM_WARPS, _NUM_STAGES = 4, 2
-
 _PLATFORMS = ["CUDA"]
 
-_ELEMENT_TYPES = {
-  "bfloat16": "bf16",
-  "float16": "f16",
-  "float32": "f32",
-  "uint32": "ui32",
-}
+_TYPES = dict(bfloat16="bf16", float16="f16", float32="f32", uint32="ui32")
 
 
 def can_compute(shape: Sequence[int | None], dtype: str, bias: Tensor) -> bool:
@@ -134,7 +126,7 @@ def module_text(
   folder = importlib.resources.files("bert_tf.model.kernels") / "triton"
   template = string.Template((folder / f"{form}_{name}.ttir").read_text())
   kernel = template.substitute(
-    float=_ELEMENT_TYPES[arguments[0].dtype.name],
+    float=_TYPES[arguments[0].dtype.name],
     length=length,
     num_heads=num_heads,
     # Powers of 2 are faster than powers of e.
@@ -145,12 +137,17 @@ def module_text(
   )
   kernel = kernel.replace('"', "\\22").replace("\n", "\\0A")
   inputs, outputs = (
-    [_type(tensor) for tensor in tensors] for tensors in (arguments, results)
+    [
+      f"tensor<{'x'.join(map(str, x.shape))}x{_TYPES[x.dtype.name]}>"
+      for x in tensors
+    ]
+    for tensors in (arguments, results)
   )
   names = [f"%{i}" for i in range(len(inputs))]
   parameters = ", ".join(f"{n}: {t}" for n, t in zip(names, inputs))
   returned = [f"%result#{i}" for i in range(len(outputs))]
   in_types, out_types = ", ".join(inputs), ", ".join(outputs)
+  # Warps and stages are the fastest of nine settings on an H200.
   return f"""module {{
   func.func public @main({parameters}) -> ({out_types}) {{
     %result:{len(outputs)} = stablehlo.custom_call
@@ -158,7 +155,7 @@ def module_text(
       api_version = 4 : i32,
       backend_config = {{
         name = "{name}", ir = "{kernel}", debug = false,
-        num_warps = {_NUM_WARPS} : i32, num_stages = {_NUM_STAGES} : i32,
+        num_warps = 4 : i32, num_stages = 2 : i32,
         grid_x = {length // BLOCK_ROWS} : i32,
         grid_y = {batch_size * num_heads} : i32, grid_z = 1 : i32
       }},
@@ -168,11 +165,6 @@ def module_text(
     return {", ".join(returned)} : {out_types}
   }}
 }}"""
-
-
-def _type(tensor: Any) -> str:
-  element = _ELEMENT_TYPES[tensor.dtype.name]
-  return f"tensor<{'x'.join(str(size) for size in (*tensor.shape, element))}>"
 
 
 def _layouts(tensors: Sequence[Any]) -> str:

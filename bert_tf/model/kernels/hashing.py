@@ -18,12 +18,11 @@ from keras import ops
 
 from bert_tf.model.tensor import Tensor
 
+Shape = Sequence[Tensor | int]
+
 # Constants of the hash lowbias32 (C. Wellons, hash-prospector, public domain).
 _SHIFTS = (16, 15, 16)
 _FACTORS = (0x7FEB352D, 0x846CA68B)
-
-# 2**32 divided by the golden ratio. Its multiples are spread evenly.
-_GOLDEN = 0x9E3779B9
 
 
 def bits(seeds: Tensor, count: Tensor | int) -> Tensor:
@@ -57,7 +56,8 @@ def bits_at(keys: tuple[Tensor, Tensor], numbers: Tensor) -> Tensor:
 def keys(seeds: Tensor) -> Tensor:
   """Two hashes of each row of int [..., n], uint32 [..., 2]."""
   offsets = np.arange(1, 2 * seeds.shape[-1] + 1, dtype=np.uint32)
-  offsets = ops.reshape(_uint32(offsets * np.uint32(_GOLDEN)), (2, -1))
+  # 2**32 divided by the golden ratio, whose multiples are spread evenly.
+  offsets = ops.reshape(_uint32(offsets * np.uint32(0x9E3779B9)), (2, -1))
   words = ops.expand_dims(ops.cast(seeds, "uint32"), -2) + offsets
   return _hash(ops.sum(_hash(words), axis=-1))
 
@@ -92,9 +92,7 @@ class Mask:
     least: the least draw of an element that is kept, int.
   """
 
-  def __init__(
-    self, shape: Sequence[Tensor | int], rate: float, keys: Tensor
-  ) -> None:
+  def __init__(self, shape: Shape, rate: float, keys: Tensor) -> None:
     self.scale = 1.0 / (1.0 - rate)
     self.keys = keys
     self.least = round(rate * 2**32)

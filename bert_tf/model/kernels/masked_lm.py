@@ -175,9 +175,8 @@ def _sum_block(batch: _Batch, training: bool) -> tuple[Tensor, _Softmax]:
   num_rows = ops.shape(products)[1]
   indexes = ops.cast(batch.ids, "int32") * num_rows + ops.arange(num_rows)
   label_logits = ops.take(ops.reshape(products, [-1]), indexes)
-  label_logits = ops.cast(label_logits, "float32") + ops.take(
-    batch.bias, batch.ids
-  )
+  label_bias = ops.take(batch.bias, batch.ids)
+  label_logits = ops.cast(label_logits, "float32") + label_bias
   largest = ops.max(values, axis=0)
   powers = ops.exp(values - largest)
   totals = ops.sum(powers, axis=0)

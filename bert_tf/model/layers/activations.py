@@ -35,10 +35,6 @@ class Gelu(keras.Operation):
     """A tensor of the shape and dtype of x."""
     return _gelu(ops.convert_to_tensor(x))
 
-  def compute_output_spec(self, x: keras.KerasTensor) -> keras.KerasTensor:
-    """The shape and dtype of x."""
-    return keras.KerasTensor(x.shape, x.dtype)
-
 
 @tf.custom_gradient
 def _gelu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:

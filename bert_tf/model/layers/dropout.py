@@ -1,17 +1,13 @@
 """Dropout whose masks are a function of seeds that a training step sets."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import keras
 from keras import ops
 
 from bert_tf.model.kernels import hashing
 from bert_tf.model.tensor import Tensor
-
-# Number of draws whose keys are computed together. A training step of
-# BERT-Large has 74 draws.
-_NUM_AT_ONCE = 80
 
 
 class Seeds(keras.random.SeedGenerator):
@@ -35,15 +31,14 @@ class Seeds(keras.random.SeedGenerator):
   def counted_from(self, first: Tensor) -> Iterator[None]:
     """Within this scope, draw number i is seeded with (*first, i), int [n]."""
     self._first, self.num_drawn = first, 0
-    self._first_keys = _keys(first, range(_NUM_AT_ONCE))
+    # A training step of BERT-Large has 74 draws.
+    self._first_keys = _keys(first, range(80))
     try:
       yield
     finally:
       self._first, self._first_keys = None, []
 
-  def draw_mask(
-    self, shape: Sequence[Tensor | int], rate: float
-  ) -> hashing.Mask:
+  def draw_mask(self, shape: hashing.Shape, rate: float) -> hashing.Mask:
     """Advances the seed and returns its mask; see hashing.Mask."""
     if self._first is None:
       keys = hashing.keys(self.next())

@@ -71,9 +71,7 @@ class LayerNorm(keras.layers.LayerNormalization):
     return operation.outputs[0]
 
 
-def _normalize(
-  x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float
-) -> Tensor:
+def _normalize(x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> Tensor:
   """Layer norm that passes over x twice, and twice for the gradient."""
 
   @tf.custom_gradient
@@ -85,7 +83,7 @@ def _normalize(
     squares = ops.mean(ops.square(values), axis=-1, keepdims=True)
     # Rounding may give a variance of 0 a sign.
     variance = ops.maximum(squares - ops.square(mean), 0.0)
-    scale = ops.rsqrt(variance + epsilon)
+    scale = ops.rsqrt(variance + eps)
     normalized = (values - mean) * scale
 
     def backward(d_output: Tensor) -> tuple[Tensor, ...]:

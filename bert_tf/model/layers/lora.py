@@ -40,10 +40,8 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
       "LoRA adapts the layers of BERT, but this model trains none of them; "
       "leave `lora_rank` out."
     )
-  if rank > bert.config.hidden_size:
-    raise ValueError(
-      f"lora_rank {rank} exceeds hidden_size {bert.config.hidden_size}."
-    )
+  if rank > (size := bert.config.hidden_size):
+    raise ValueError(f"lora_rank {rank} exceeds hidden_size {size}.")
   for variable in bert.weights:
     variable.trainable = False
   for layer in _projections(model):

@@ -19,12 +19,6 @@ from bert_tf.model.tensor import Tensor
 # Names of a LossScale's state in checkpoints.
 STATE = ("loss_scale", "loss_scale_good_steps")
 
-# The lowest compute capability of GPUs that multiply in each type.
-_GPU_CAPABILITY = {"float16": (7, 0), "bfloat16": (8, 0), names.TF32: (8, 0)}
-
-# Loss scaling of Micikevicius et al. 2018, section 3.2, with the values of
-# Keras' LossScaleOptimizer.
-_FIRST_SCALE = 2.0**15
 _STEPS_UNTIL_DOUBLED = 2000
 
 
@@ -45,9 +39,8 @@ def set_tf32(precision: str) -> None:
   TensorFlow rounds them by default on GPUs since Ampere. The setting is one of
   the process. It has no effect on other devices.
   """
-  tf.config.experimental.enable_tensor_float_32_execution(
-    precision == names.TF32
-  )
+  is_tf32 = precision == names.TF32
+  tf.config.experimental.enable_tensor_float_32_execution(is_tf32)
 
 
 def check_devices(precision: str) -> None:
@@ -58,7 +51,9 @@ def check_devices(precision: str) -> None:
   """
   if precision == "float16" and tf.config.list_logical_devices("TPU"):
     raise ValueError("TPUs have no float16; set `precision=bfloat16`.")
-  needed = _GPU_CAPABILITY.get(precision, (0, 0))
+  # The lowest compute capability of GPUs that multiply in each type.
+  lowest = {"float16": (7, 0), "bfloat16": (8, 0), names.TF32: (8, 0)}
+  needed = lowest.get(precision, (0, 0))
   for device in tf.config.list_physical_devices("GPU"):
     details = tf.config.experimental.get_device_details(device)
     if details.get("compute_capability", needed) < needed:
@@ -72,14 +67,16 @@ class LossScale:
   """The factor of a loss that keeps its gradients in the range of float16.
 
   The factor is halved when a gradient overflows; that step changes no variable.
-  It is doubled after 2,000 consecutive steps without an overflow.
+  It is doubled after 2,000 consecutive steps without an overflow. This is the
+  loss scaling of Micikevicius et al. 2018, section 3.2, with the values of
+  Keras' LossScaleOptimizer.
   """
 
   def __init__(self) -> None:
     make = functools.partial(
       keras.Variable, trainable=False, aggregation="only_first_replica"
     )
-    self.scale = make(_FIRST_SCALE, dtype="float32", name=STATE[0])
+    self.scale = make(2.0**15, dtype="float32", name=STATE[0])
     self.good_steps = make(0, dtype="int32", name=STATE[1])
 
   def variables(self) -> dict[str, keras.Variable]:

@@ -11,11 +11,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 from scipy import stats
-from sklearn.metrics import (
-  classification_report,
-  f1_score,
-  matthews_corrcoef,
-)
+from sklearn import metrics
 
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
@@ -39,7 +35,7 @@ Rows = Sequence[Row]
 def _f1(labels: np.ndarray, predicted: np.ndarray, average: str) -> float:
   # scikit-learn takes a single label of a multi-label task for two classes.
   average = "binary" if labels.shape[1:] == (1,) else average
-  return f1_score(labels, predicted, average=average, zero_division=0)
+  return metrics.f1_score(labels, predicted, average=average, zero_division=0)
 
 
 # Metrics by name. Each takes true and predicted labels in the form that
@@ -48,7 +44,7 @@ METRICS = {
   "f1": functools.partial(_f1, average="binary"),
   "macro_f1": functools.partial(_f1, average="macro"),
   "micro_f1": functools.partial(_f1, average="micro"),
-  "matthews_correlation": matthews_corrcoef,
+  "matthews_correlation": metrics.matthews_corrcoef,
   "pearson": lambda a, b: stats.pearsonr(a, b).statistic,
   "spearman": lambda a, b: stats.spearmanr(a, b).statistic,
 }
@@ -333,7 +329,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
       objects.append({n: v for n, v in value.items() if v not in (None, {})})
     names = self._spec.labels
     if 2 <= len(names) <= 100 and all("true_label" in x for x in objects):
-      report = classification_report(
+      report = metrics.classification_report(
         *self._compare(rows, answers),
         labels=np.arange(len(names)),
         target_names=names,

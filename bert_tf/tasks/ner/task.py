@@ -55,13 +55,9 @@ class NerTask(base.Task[NerSettings]):
   )
   loss_name = "token_loss"
   loss_mask = "label_mask"
+  counts_windows = True  # A sentence may have several.
 
   splits_punctuation: bool = False
-
-  @property
-  def counts_windows(self) -> bool:
-    """Whether an epoch counts windows: a sentence may have several."""
-    return True
 
   @property
   def metrics(self) -> tuple[str, ...]:

@@ -49,9 +49,7 @@ class MaskedLmTask(base.Task[MaskedLmSettings]):
 
   def tokenize(self, text: str) -> list[int]:
     """Returns the ids of the word pieces of a text, with those of masks."""
-    parts = text.split(tokenization.MASK)
-    first, *others = map(super().tokenize, parts)
-    ids = first
+    ids, *others = map(super().tokenize, text.split(tokenization.MASK))
     for part in others:
       ids += [self._mask_id, *part]
     return ids

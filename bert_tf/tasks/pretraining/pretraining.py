@@ -47,14 +47,10 @@ _RESULTS = (
 
 # Adds labels to batches of records, as `mask` does.
 Labeller = Callable[..., PretrainingRecords]
-# Sets the initial values of a model, as `pretraining_start.set_values` does.
-InitialValues = Callable[..., None]
 
 
 def mask(
-  config: PretrainingConfig,
-  model: ModelFolder,
-  records: PretrainingRecords,
+  config: PretrainingConfig, model: ModelFolder, records: PretrainingRecords
 ) -> PretrainingRecords:
   """Turns on dynamic masking for unmasked records."""
   model.config.check_bidirectional(model.config_file)
@@ -92,10 +88,7 @@ class PretrainingObjective(Objective):
     return losses.pretraining_weights(features)
 
   def loss_sums(
-    self,
-    model: heads.PretrainingModel,
-    features: Features,
-    training: bool,
+    self, model: heads.PretrainingModel, features: Features, training: bool
   ) -> BatchSums:
     """Returns the losses and metrics of a batch.
 
@@ -138,7 +131,7 @@ def build_estimator(
 def run(
   config: PretrainingConfig,
   label: Labeller = mask,
-  set_values: InitialValues = pretraining_start.set_values,
+  set_values: Callable[..., None] = pretraining_start.set_values,
   build_estimator: Callable[..., Estimator] = build_estimator,
 ) -> dict[str, float | int] | None:
   """Trains and evaluates as configured; writes `eval_results.txt`.
@@ -164,7 +157,6 @@ def run(
     bert_config_file=config.bert_config_file,
     vocab_file=config.vocab_file,
   )
-  best_metric = config.train.best_metric
   config = dataclasses.replace(
     config,
     bert_config_file=model.config_file,
@@ -172,9 +164,8 @@ def run(
     train=dataclasses.replace(config.train, init_checkpoint=model.weights),
   )
   check(config, model)
-  train = dataclasses.replace(
-    config.train, best_metric=best_metric or _RESULTS[0]
-  )
+  best_metric = config.train.best_metric or _RESULTS[0]
+  train = dataclasses.replace(config.train, best_metric=best_metric)
   config = dataclasses.replace(config, train=train)
   records = _open_records(config, model, label)
   if not config.do_train and not folder.is_begun:

@@ -37,10 +37,7 @@ class PretrainingConfig(MaskingConfig):
     main=True,
   )
   do_train: bool = settings.steps(
-    False,
-    "Whether to train.",
-    original=True,
-    main=True,
+    False, "Whether to train.", original=True, main=True
   )
   do_eval: bool = settings.steps(
     False,
@@ -61,15 +58,13 @@ class PretrainingConfig(MaskingConfig):
     original=True,
   )
   eval_input_file: str | None = settings.evaluation(
-    None,
-    "The TFRecords to evaluate on. Default: input_file.",
+    None, "The TFRecords to evaluate on. Default: input_file."
   )
   # Vocabulary of the records. Required to mask unmasked records; otherwise
   # optional, to check its size against the config's.
   vocab_file: str | None = None
   no_nsp: bool = settings.training(
-    False,
-    "Whether to train without the next-sentence loss.",
+    False, "Whether to train without the next-sentence loss."
   )
   initial_values: str = settings.model(
     RANDOM,

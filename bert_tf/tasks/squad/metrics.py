@@ -177,8 +177,6 @@ def best_null_thresholds(
 
 @dataclasses.dataclass(frozen=True)
 class _Candidate:
-  """An answer in nbest_predictions.json."""
-
   text: str
   probability: float = 1.0
 
