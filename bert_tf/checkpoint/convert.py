@@ -92,9 +92,8 @@ def read_pretrained(files: ModelFolder) -> Pretrained:
     logging.warning(
       "%s: BERT has no %s, so they are left out.", reader.path, left_out
     )
-  tensors = {
-    name: np.asarray(reader.get_floats(name), np.float32) for name in expected
-  }
+  values = map(reader.get_floats, expected)
+  tensors = {n: np.asarray(v, np.float32) for n, v in zip(expected, values)}
   if files.vocab_file:
     tokenizer_files.warn_of_differing(files.vocab_file)
   run = files.saved or run_info.RunInfo(task=task_registry.ENCODER.name)

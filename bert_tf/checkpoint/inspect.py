@@ -67,10 +67,10 @@ def differences(
 
 def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
   first, second = np.asarray(first), np.asarray(second)
-  for name in ("shape", "dtype"):
-    one, other = getattr(first, name), getattr(second, name)
-    if one != other:
-      return f"{name} {one} and {other}"
+  if first.shape != second.shape:
+    return f"shape {first.shape} and {second.shape}"
+  if first.dtype != second.dtype:
+    return f"dtype {first.dtype} and {second.dtype}"
   if not _is_number(first):
     # The object graph of an object-based checkpoint.
     return None if np.array_equal(first, second) else "not the same"

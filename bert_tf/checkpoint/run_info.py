@@ -156,9 +156,7 @@ def read_run(folder: str) -> RunInfo | None:
 
 
 def describe(
-  info: RunInfo,
-  bert_config: "model_config.BertConfig",
-  vocab: bytes | None,
+  info: RunInfo, bert_config: "model_config.BertConfig", vocab: bytes | None
 ) -> dict[str, bytes]:
   """Returns the contents of the files that describe a run, by name.
 

@@ -68,10 +68,7 @@ class Output:
     main=True,
   )
   eval_fraction: float = settings.output(
-    0.1,
-    "The fraction of the documents to hold out.",
-    minimum=0,
-    maximum=1,
+    0.1, "The fraction of the documents to hold out.", minimum=0, maximum=1
   )
   random_seed: int = settings.output(
     12345, "The seed that chooses held-out documents."

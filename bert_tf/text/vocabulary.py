@@ -63,9 +63,7 @@ def count_words(
   return counts
 
 
-def reserved_tokens(
-  num_unused: int = NUM_UNUSED_BEFORE_SPECIALS,
-) -> list[str]:
+def reserved_tokens(num_unused: int = NUM_UNUSED_BEFORE_SPECIALS) -> list[str]:
   """Returns the special tokens and [unusedN] in the released order."""
   unused = [f"[unused{index}]" for index in range(num_unused)]
   pad, *others = tokenization.SPECIAL_TOKENS

