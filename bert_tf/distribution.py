@@ -273,6 +273,5 @@ def check_same(values: Mapping[str, Any]) -> None:
   for name in sorted(set().union(*processes)):
     found = sorted({repr(process.get(name)) for process in processes})
     if len(found) > 1:
-      raise ValueError(
-        f"the {len(processes)} workers differ: {name} is {' and '.join(found)}."
-      )
+      given, size = " and ".join(found), len(processes)
+      raise ValueError(f"the {size} workers differ: {name} is {given}.")

@@ -522,9 +522,8 @@ class PretrainedModel(serialization.SerializableModel):
     if input_signature is None:
       shape = (None,) * len(self.input_shape_names)
       names = ("input_ids", "input_mask", "segment_ids", *self.more_inputs)
-      input_signature = [
-        {n: keras.InputSpec(dtype="int32", shape=shape, name=n) for n in names}
-      ]
+      specs = {n: keras.InputSpec("int32", shape, name=n) for n in names}
+      input_signature = [specs]
     super().export(filepath, format, verbose, input_signature, **options)
 
   def save_assets(self, folder: str) -> None:

@@ -173,18 +173,16 @@ def check_features(
     if isinstance(value, np.ndarray):
       value = ops.convert_to_tensor(value)
     tensors[name] = value
-  expected = tensors["input_ids"].shape
+  expected = [*tensors["input_ids"].shape]
   for name in ("input_ids", "input_mask", "segment_ids"):
     if name not in tensors:
       continue
-    shape = tensors[name].shape
+    shape, axes = [*tensors[name].shape], ", ".join(shape_names)
     if len(shape) != len(shape_names):
-      raise ValueError(
-        f"{name} has the shape {[*shape]}, not [{', '.join(shape_names)}]."
-      )
+      raise ValueError(f"{name} has the shape {shape}, not [{axes}].")
     if any(a != b and None not in (a, b) for a, b in zip(shape, expected)):
       raise ValueError(
-        f"{name} has the shape {[*shape]}, but input_ids have {[*expected]}."
+        f"{name} has the shape {shape}, but input_ids have {expected}."
       )
     dtype = keras.backend.standardize_dtype(tensors[name].dtype)
     if dtype == "float64" and _values(tensors[name]) is None:
