@@ -34,7 +34,8 @@ def terms(
   layers, a = config.num_hidden_layers, config.num_attention_heads
   p, t = config.max_position_embeddings, config.type_vocab_size
   b, s, m = batch
-  encoder = [
+  tables: dict[str, list[Term]] = {}
+  tables["encoder"] = [
     Term("word embeddings", "V H", v * h),
     Term("position embeddings", "P H", p * h),
     Term("segment embeddings", "T H", t * h),
@@ -45,7 +46,7 @@ def terms(
     Term("pooler", "H^2 + H", h * h + h),  # It belongs to the encoder.
   ]
   # The masked-LM head has no matrix of its own: it uses the word embeddings.
-  heads = [
+  tables["heads"] = [
     Term("masked words: dense", "H^2 + H", h * h + h),
     Term("masked words: layer norm", "2 H", 2 * h),
     Term("masked words: bias", "V", v),
@@ -56,7 +57,7 @@ def terms(
   # and the first position.
   n = b * ((layers - 1) * s + m + 1)
   symbol = "B ((L - 1) S + M + 1)"
-  forward = [
+  tables["forward"] = [
     Term("keys and values", "B L S 4 H^2", b * layers * s * 4 * h * h),
     Term("queries and attention's output", f"{symbol} 4 H^2", n * 4 * h * h),
     Term("attention's scores and sums", f"{symbol} 4 S H", n * 4 * s * h),
@@ -68,26 +69,20 @@ def terms(
   # section 4.1, but with 4 bytes a value and without dropout masks, which are
   # drawn again. In prediction, they are needed only until the next layer is
   # computed.
-  in_encoder = sum(term.value for term in encoder)
-  w = in_encoder + sum(term.value for term in heads)
+  in_encoder = sum(term.value for term in tables["encoder"])
+  w = in_encoder + sum(term.value for term in tables["heads"])
   activations = b * (64 * s * h + 8 * a * s * s)
-  inference = [
+  tables["inference"] = [
     Term("weights", "4 W", 4 * in_encoder),
     Term("activations of one layer", "B (64 S H + 8 A S^2)", activations),
   ]
-  training = [
+  tables["training"] = [
     Term("weights", "4 W", 4 * w),
     Term("two moments of Adam", "8 W", 8 * w),
     Term("gradients", "4 W", 4 * w),
     Term("activations", "L B (64 S H + 8 A S^2)", layers * activations),
   ]
-  return {
-    "encoder": encoder,
-    "heads": heads,
-    "forward": forward,
-    "training": training,
-    "inference": inference,
-  }[table]
+  return tables[table]
 
 
 def report(config: BertConfig, batch: tuple[int, int, int]) -> Iterator[str]:
