@@ -52,7 +52,6 @@ _OUTPUTS = {
 _ENCODER_POOLER = "encoder/_pooler_layer"
 _HEAD_POOLERS = ("model/classification_heads/0/dense", "model/classifier/dense")
 _TEXTS_HEAD = "model/classifier/out_proj"
-_WORDS_HEAD = "model/classifier"
 
 
 class Place(NamedTuple):
@@ -128,7 +127,7 @@ def find_places(
   poolers = [p for p in _HEAD_POOLERS if follow(p) is not None]
   pooler = poolers[0] if poolers else _ENCODER_POOLER
   is_of_texts = follow(_TEXTS_HEAD) is not None
-  outputs = {**_OUTPUTS, "": _TEXTS_HEAD if is_of_texts else _WORDS_HEAD}
+  outputs = {**_OUTPUTS, "": _TEXTS_HEAD if is_of_texts else "model/classifier"}
   scopes = {**_SCOPES, "bert/pooler/dense/": pooler}
   for i in range(len(edges[edges[encoder]["_transformer_layers"]])):
     for scope, path in _LAYER.items():

@@ -146,9 +146,8 @@ def read_documents(
   "documents_read" and of "blank" ones.
   """
   path, input_format = source.path, source.input_format
-  texts: Iterator[str]
   if input_format == text_config.LINES:
-    texts = map("\n".join, corpus.read_documents([path]))
+    texts: Iterator[str] = map("\n".join, corpus.read_documents([path]))
   elif input_format in (text_config.JSONL, text_config.PARQUET):
     texts = _read_table(path, input_format, config.text_column)
   elif config.documents == "line":

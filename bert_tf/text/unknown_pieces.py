@@ -6,11 +6,6 @@ from absl import logging
 
 from bert_tf import tokenization
 
-# Released vocabularies leave at most 0.6% of the pieces of a text unknown (XNLI
-# and Wikipedia in their languages), and 7 to 81% if they lack its letters. The
-# number lets a few rare words of a short text pass.
-_MAX_FRACTION, _MAX_NUMBER = 0.05, 5
-
 
 class PieceCounts:
   """Counts the word pieces of texts; warns once if too many are [UNK].
@@ -34,7 +29,10 @@ class PieceCounts:
     pieces = [index for index in ids if index not in special]
     self.num_pieces += len(pieces)
     self.num_unknown += pieces.count(unknown)
-    limit = _MAX_NUMBER + _MAX_FRACTION * self.num_pieces
+    # Released vocabularies leave at most 0.6% of a text's pieces unknown (XNLI
+    # and Wikipedia in their languages), and 7 to 81% if they lack its letters.
+    # A few rare words of a short text pass.
+    limit = 5 + 0.05 * self.num_pieces
     if self.num_unknown > limit and not self._is_warned:
       self._is_warned = True
       # Five tokens from the second half show letters, case and form.
