@@ -173,7 +173,7 @@ def made_requests(models):
     requests[f"{name} {value}"] = request("pretraining", "ids", **inputs)
   if shared.is_dir():
     texts = mnli_texts(shared)
-    requests["mnli"] = request("classification", "serving_default", **texts)
+    requests["mnli"] = request("classification", "text_pair", **texts)
   return requests
 
 
