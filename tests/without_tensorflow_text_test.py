@@ -38,7 +38,7 @@ NEEDS = (
   "export --model=run --export_dir=new",
   "build-vocab --input_file=in.txt --output_file=new.txt",
   "pretrain --text=in.txt --output_dir=texts_run --train_minutes=1",
-  "fill-mask --model=texts --text=[MASK]",
+  "serve --model=texts --port=0",
 )
 
 

@@ -252,10 +252,10 @@ class FeaturesTask(ner.NerTask):
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the words of each sentence, whose record `encode` writes."""
     for inputs in super().preprocess(rows):
-      places, _ = inputs.state
-      positions = [*range(len(places))]
+      sentence, _ = inputs.state
+      positions = [*range(len(sentence["words"]))]
       no_pieces = base.model_input([], 0)
-      yield base.Inputs([no_pieces], (places, [positions]))
+      yield base.Inputs([no_pieces], (sentence, [positions]))
 
   def build_model(self, config: modeling.BertConfig) -> BiLstmModel:
     """Returns the BiLSTM, of which BERT is no part, with random values."""

@@ -70,7 +70,7 @@ def _write_sources(folder, rng):
 
   for name in ("books", "wikipedia", "extracted/AA"):
     (folder / name).mkdir(parents=True)
-  table = pa.table({"title": ["P"] * 30, "text": [text() for _ in range(30)]})
+  table = pa.table({"title": ["P"] * 90, "text": [text() for _ in range(90)]})
   parquet.write_table(
     table, folder / "wikipedia" / "train-00000-of-00001.parquet"
   )

@@ -135,7 +135,7 @@ def test_workers_with_different_flags_are_refused_by_name(
   tmp_path, start_python
 ):
   for name in ("config.json", "a"):
-    (tmp_path / name).touch()
+    (tmp_path / name).write_text("{}")
   command = [
     str(checkout.ROOT / "run_scripts" / "run_pretraining.py"),
     "--distribution=multi_worker",

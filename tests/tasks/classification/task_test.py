@@ -433,7 +433,7 @@ def with_config(folder, **changes):
   ("changes", "expected"),
   [
     ({"task_name": "mnli"}, "There is no {}/dev_matched.tsv. Set `data_dir`"),
-    ({"task_name": "xnli"}, "`do_predict` needs a test file"),
+    ({"task_name": "xnli"}, "There is no {}/multinli"),
     ({}, "test.tsv:2: 3 columns instead of 2"),
     ({"train": {"freeze_layers": 2}}, "freeze_layers 2 exceeds num_hidden_la"),
   ],
