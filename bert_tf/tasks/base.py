@@ -290,13 +290,11 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
     or 0, or None for a task without an accuracy. By default, there is a label,
     or a choice, for each record.
     """
-    problem_type = "classification"
-    if self.labels:
-      problem_type = self.labels.problem_type
-    target = features["label_ids"], problem_type
+    problem_type = self.labels.problem_type if self.labels else "classification"
+    label_ids = features["label_ids"]
     return (
-      losses.per_example_loss(outputs, *target),
-      losses.per_example_hits(outputs, *target),
+      losses.per_example_loss(outputs, label_ids, problem_type),
+      losses.per_example_hits(outputs, label_ids, problem_type),
     )
 
   def element_weights(
