@@ -101,6 +101,10 @@ def read_pretrained(files: ModelFolder) -> Pretrained:
     labels = run.labels if task.label_defaults else None
     run = dataclasses.replace(run, task=task.name, labels=labels)
   encoder_files = sentence_transformers.read_files(files.folder)
+  if not encoder_files and getattr(run.settings, "pooling", None):
+    encoder_files = sentence_transformers.describe(
+      run.settings, files.config.hidden_size
+    )
   model = Pretrained(
     files.config, tensors, run, files.vocab_content, encoder_files
   )
