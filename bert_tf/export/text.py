@@ -304,15 +304,8 @@ def encoder_signatures(
   def encode(texts: dict[str, Tensor]) -> dict[str, Tensor]:
     packed = tokenizer.pack([tokenizer.tokenize(texts["text"])], length, False)
     mask = packed["input_mask"]  # [B, F]
-    vectors = model(packed).sequence_output  # [B, F, D]
-    is_real = tf.cast(mask, vectors.dtype)[..., None]
-    if pooling == "cls":
-      pooled = vectors[:, 0]
-    elif pooling == "mean":
-      pooled = tf.reduce_sum(vectors * is_real, 1) / tf.reduce_sum(is_real, 1)
-    else:
-      lowest = vectors.dtype.min
-      pooled = tf.reduce_max(tf.where(is_real > 0, vectors, lowest), axis=1)
+    hidden = model(packed).sequence_output  # [B, F, D]
+    pooled = heads.pool_vectors(hidden, mask, pooling)
     if info.settings.normalize:
       pooled = tf.math.l2_normalize(pooled, axis=-1)
     return {"embedding": pooled, "num_tokens": tf.reduce_sum(mask, axis=1)}

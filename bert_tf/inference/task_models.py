@@ -30,6 +30,7 @@ from bert_tf.inference.rows import (
 from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.encoder.task import PAIR_FIELDS, EncoderTask
 from bert_tf.tasks.ner.task import NerTask
 from bert_tf.tasks.rows import Results, Row, labels_in
 from bert_tf.tasks.setup import Setup
@@ -196,6 +197,9 @@ class TaskModel:
   def _row(self, row: Any) -> Row:
     return texts_by_name(row, self._task.fields, self._task.num_required)
 
+  def _training_row(self, row: Any) -> Row:
+    return self._row(row)
+
   def _folder(self) -> str:
     folder = self._output_dir or ""
     return evaluation.find_best_folder(folder) or folder
@@ -257,12 +261,12 @@ class TaskModel:
     rows, is_single = to_rows(inputs)
     if is_single or isinstance(labels, str):
       raise ValueError("give a list of rows and a list of their labels.")
-    labels = as_list(labels)
+    labels = [None] * len(rows) if labels is None else as_list(labels)
     if len(rows) != len(labels) or not rows:
       raise ValueError(
         f"{len(rows)} rows and {len(labels)} labels; each row needs one label."
       )
-    rows = [*map_rows(self._row, rows)]
+    rows = [*map_rows(self._training_row, rows)]
     return [{"id": str(i), **row} for i, row in enumerate(rows)], labels
 
 
@@ -433,3 +437,53 @@ class QuestionAnswerer(TaskModel):
 
   _task = SquadTask
   _scores = ("f1",)
+
+
+class SentenceEncoder(TaskModel):
+  """A BERT that computes vectors of texts, trained on pairs of texts.
+
+  A row of `fit` is a pair of texts that belong together, possibly with a third
+  text that only looks as if it belonged to the first. With labels, a label is
+  the similarity of a pair as a number up to `max_score`. See
+  `bert-tf vectors --help`.
+
+  Examples:
+    >>> model = bert_tf.SentenceEncoder(
+    ...   init_checkpoint="quickstart", output_dir="vectors", max_seq_length=16,
+    ...   learning_rate=1e-3, num_train_epochs=20, train_batch_size=2,
+    ... )
+    >>> pairs = [
+    ...   ("When was it built?", "The hotel was built in 1988."),
+    ...   ("Where is it?", "The hotel is in Oregon."),
+    ... ]
+    >>> results = model.fit(pairs, validation_data=(pairs, None))
+    >>> results["recall_at_1"]
+    1.0
+    >>> model.encode(["Where is the hotel?", "in Oregon"]).shape
+    (2, 128)
+  """
+
+  _task = EncoderTask
+  _without_files = {"data_file": ""}
+  _scores = ("spearman", "mrr")
+
+  def fit(
+    self,
+    inputs: Any,
+    labels: Any = None,
+    validation_data: Labelled | None = None,
+    **changes: Any,
+  ) -> Results:
+    """Trains on pairs, as `TaskModel.fit`; labels are optional."""
+    changes["score_column"] = None if labels is None else "label"
+    return super().fit(inputs, labels, validation_data, **changes)
+
+  def encode(self, texts: Any) -> np.ndarray:
+    """Returns the vectors of texts, float32 [N, D]; [D] for a single text."""
+    answers = self.predict(texts)
+    if isinstance(answers, dict):
+      return np.array(answers["embedding"], np.float32)
+    return np.array([each["embedding"] for each in answers], np.float32)
+
+  def _training_row(self, row: Any) -> Row:
+    return texts_by_name(row, PAIR_FIELDS, num_required=2)

@@ -604,6 +604,22 @@ class VectorModel(HeadModel):
     return VectorOutput(ops.reshape(hidden, (*shape, self.config.hidden_size)))
 
 
+def pool_vectors(hidden: Tensor, mask: Tensor, pooling: str) -> Tensor:
+  """Returns one vector for each sequence, float32 [..., D], of [..., F, D].
+
+  `mask` is int [..., F], 0 at padding; `pooling` is "cls", "mean" or "max".
+  """
+  hidden = ops.cast(hidden, "float32")
+  is_piece = ops.cast(mask, "float32")[..., None]
+  if pooling == "cls":
+    return hidden[..., 0, :]
+  if pooling == "max":
+    return ops.max(hidden - (1 - is_piece) * 1e9, axis=-2)
+  # A record that only fills up a batch has no word pieces.
+  num_pieces = ops.maximum(ops.sum(is_piece, axis=-2), 1)
+  return ops.sum(hidden * is_piece, axis=-2) / num_pieces
+
+
 def _flatten_choices(features: Features) -> dict[str, Tensor]:
   """Returns the model's inputs, int [B*C, F], of features of int [B, C, F]."""
   length = ops.shape(features["input_ids"])[2]

@@ -28,13 +28,10 @@ class VectorsConfig(EncoderSettings, FineTuningConfig):
     "trained on; see eval_fraction.",
     reads="file",
   )
-  test_file: str | None = settings.data(
-    None, "A file of pairs whose similarities to predict.", reads="file"
-  )
   eval_fraction: float = settings.data(
     0.1,
-    "The fraction of data_file to evaluate on without a dev_file. It depends "
-    "on the first text alone, so it is the same in every run.",
+    "The fraction of the first texts of data_file to evaluate on without a "
+    "dev_file. It depends on the texts alone, so it is the same in every run.",
     minimum=0.0,
     maximum=0.9,
     main=True,
@@ -78,7 +75,7 @@ class VectorsConfig(EncoderSettings, FineTuningConfig):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name in ("data_file", "dev_file", "test_file"):
+    for name in ("data_file", "dev_file"):
       path = getattr(self, name)
       if path and path.rpartition(".")[2] not in FILE_FORMATS:
         raise ValueError(
@@ -86,6 +83,12 @@ class VectorsConfig(EncoderSettings, FineTuningConfig):
         )
     if self.score_column and self.negative_column:
       raise ValueError("Give either `score_column` or `negative_column`.")
+    if self.train.gradient_accumulation_steps > 1 and not self.score_column:
+      raise ValueError(
+        "Without `score_column`, the texts of a batch are compared with each "
+        "other, so it cannot be computed in parts. Leave out "
+        "`gradient_accumulation_steps`; `recompute` saves memory as well."
+      )
 
   def idle_settings(self) -> dict[str, str]:
     """Settings without effect, and what they do not apply to."""

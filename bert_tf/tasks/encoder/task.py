@@ -6,7 +6,6 @@ arXiv 1705.00652; Reimers and Gurevych 2019, arXiv 1908.10084). With a score
 for each pair, the cosine of its vectors is to be the score.
 """
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,9 +21,11 @@ from bert_tf.model.losses import cross_entropy
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks.config import EncoderSettings
-from bert_tf.tasks.rows import Answer, Results, Row
+from bert_tf.tasks.rows import Answer, Results, Row, hold_out_texts
 from bert_tf.training import results
 
+# A pair and a hard negative.
+PAIR_FIELDS = ("text", "text_b", "negative")
 # Logits of texts that are no negatives of another one.
 _EXCLUDED = -1e9
 # Number of texts that are compared with all others at a time.
@@ -46,20 +47,7 @@ class EncoderTask(base.Task[EncoderSettings]):
   outputs = ("sequence_output",)
   has_loss = False  # It depends on what else is in a batch.
   loss_name = "vector_loss"
-  reuses_records = True
-
-  @classmethod
-  def create(cls, setup: base.Setup[Any]) -> "EncoderTask":
-    """Returns the task of a run; ValueError for batches in parts."""
-    config = setup.config
-    num_parts = config.train.gradient_accumulation_steps
-    if num_parts > 1 and not config.score_column:
-      raise ValueError(
-        "Without `score_column`, the texts of a batch are compared with each "
-        "other, so it cannot be computed in parts. Leave out "
-        "`gradient_accumulation_steps`; `recompute` saves memory as well."
-      )
-    return super().create(setup)
+  predicted_split = "dev"
 
   @property
   def model(self) -> type[heads.HeadModel]:
@@ -78,31 +66,27 @@ class EncoderTask(base.Task[EncoderSettings]):
     """The file of each split."""
     config = self.config
     held_out = config.data_file if config.eval_fraction else None
-    dev = base.SplitFile(held_out, "eval_fraction")
-    if config.dev_file:
-      dev = base.SplitFile(config.dev_file, "dev_file")
     return {
       "train": base.SplitFile(config.data_file, "data_file"),
-      "dev": dev,
-      "test": base.SplitFile(config.test_file, "test_file"),
+      "dev": base.SplitFile(config.dev_file or held_out, "dev_file"),
     }
 
   def read(self, split: str) -> Sequence[Row]:
     """Reads the pairs of a split."""
     config, path = self.config, self.files[split].path or ""
     file_format = path.rpartition(".")[2]
-    settings = [
+    names = [
       f"{name}_column" for name in ("text_a", "text_b", "negative", "score")
     ]
     columns = tables.parse_columns(
-      file_format, [getattr(config, name) for name in settings]
+      file_format, [getattr(config, name) for name in names]
     )
-    score = columns[-1]
-    named = {c: n for c, n in zip(columns, settings) if c is not None}
+    *texts, score = columns
+    named = {c: n for c, n in zip(columns, names) if c is not None}
 
     def convert(line: int, row: tables.Row) -> Row:
       pair: Row = {"id": f"{split}-{line}"}
-      for field, column in zip(("text", "text_b", "negative"), columns):
+      for field, column in zip(PAIR_FIELDS, texts):
         if column is not None:
           pair[field] = tables.get_text(row, column)
       if score is not None:
@@ -111,15 +95,16 @@ class EncoderTask(base.Task[EncoderSettings]):
 
     table = tables.Table(path, file_format, [*named], named)
     rows = tables.read(table, convert)
-    if not config.dev_file and split != "test":
-      is_dev, fraction = split == "dev", config.eval_fraction
-      rows = [row for row in rows if _is_held_out(row, fraction) == is_dev]
+    if not config.dev_file:
+      held_out = {*hold_out_texts(rows, config.eval_fraction)}
+      is_dev = split == "dev"
+      rows = [row for i, row in enumerate(rows) if (i in held_out) == is_dev]
     if len(rows) < 2:
       raise ValueError(f"{path} has {len(rows)} pairs for {split}; give more.")
     return rows
 
   def _read_score(self, value: Any) -> float:
-    largest = self.config.max_score if self.config else 1.0
+    largest = self.config.max_score
     try:
       score = float(value) / largest
     except (TypeError, ValueError, ZeroDivisionError):
@@ -139,7 +124,7 @@ class EncoderTask(base.Task[EncoderSettings]):
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the sequence of each text, or those of each pair."""
     for row in rows:
-      names = [n for n in ("text", "text_b", "negative") if n in row]
+      names = [name for name in PAIR_FIELDS if name in row]
       ids = [self.tokenize(row[name]) for name in names]
       yield base.Inputs(
         [self.pack(each) for each in ids],
@@ -158,26 +143,14 @@ class EncoderTask(base.Task[EncoderSettings]):
     self, outputs: heads.VectorOutput, features: losses.Features
   ) -> tuple[Tensor, None]:
     """Returns the loss of each pair, float32 [B]."""
-    vectors = self._unit_vectors(outputs.sequence_output, features)
+    vectors = heads.pool_vectors(  # [B, C, D]
+      outputs.sequence_output, features["input_mask"], self.settings.pooling
+    )
+    vectors = ops.normalize(vectors, axis=-1, epsilon=1e-12)
     if "label_scores" in features:
       cosines = ops.sum(vectors[:, 0] * vectors[:, 1], axis=-1)
       return ops.square(cosines - features["label_scores"][:, 0]), None
     return self._contrastive_losses(vectors, features["input_ids"]), None
-
-  def _unit_vectors(self, hidden: Tensor, features: losses.Features) -> Tensor:
-    """Pools [B, C, F, D] as `pool_vectors`; returns [B, C, D] of length 1."""
-    hidden = ops.cast(hidden, "float32")
-    mask = ops.cast(features["input_mask"], "float32")[..., None]
-    pooling = self.settings.pooling
-    if pooling == "cls":
-      vectors = hidden[..., 0, :]
-    elif pooling == "max":
-      vectors = ops.max(hidden + (1 - mask) * _EXCLUDED, axis=-2)
-    else:
-      # A record that only fills up a batch has no word pieces.
-      num_pieces = ops.maximum(ops.sum(mask, axis=-2), 1)
-      vectors = ops.sum(hidden * mask, axis=-2) / num_pieces
-    return ops.normalize(vectors, axis=-1, epsilon=1e-12)
 
   def _contrastive_losses(self, vectors: Tensor, input_ids: Tensor) -> Tensor:
     """Returns the losses of in-batch negatives, float32 [B], of [B, C, D].
@@ -248,10 +221,10 @@ class EncoderTask(base.Task[EncoderSettings]):
     """Returns the correlations with the scores, or how well texts are found."""
     if all(row.get("label") is not None for row in rows):
       labels = [row["label"] for row in rows]
-      found = [answer["similarity"] for answer in answers]
+      cosines = [answer["similarity"] for answer in answers]
       return {
-        "spearman": float(scipy.stats.spearmanr(found, labels)[0]),
-        "pearson": float(scipy.stats.pearsonr(found, labels)[0]),
+        "spearman": float(scipy.stats.spearmanr(cosines, labels).statistic),
+        "pearson": float(scipy.stats.pearsonr(cosines, labels).statistic),
       }
     vectors = np.stack([answer["vectors"][:2] for answer in answers])
     ranks = find_ranks(vectors[:, 0], vectors[:, 1])
@@ -265,14 +238,13 @@ class EncoderTask(base.Task[EncoderSettings]):
     self, output_dir: str, rows: Sequence[Row], answers: Iterable[Answer]
   ) -> Results:
     """Writes predictions.jsonl with the similarity of each pair."""
-    found = list(answers)
+    answered = list(answers)
     lines = (
-      {**row, "similarity": answer["similarity"]}
-      for row, answer in zip(rows, found)
+      json_files.encode({**row, "similarity": answer["similarity"]})
+      for row, answer in zip(rows, answered)
     )
-    path = os.path.join(output_dir, "predictions.jsonl")
-    results.write_lines(path, map(json_files.encode, lines))
-    return self.score(rows, found)
+    results.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
+    return self.score(rows, answered)
 
 
 def pool_vectors(vectors: np.ndarray, pooling: str) -> np.ndarray:
@@ -305,9 +277,3 @@ def find_ranks(texts: np.ndarray, partners: np.ndarray) -> np.ndarray:
 def _are_equal(ids: Tensor, other_ids: Tensor) -> Tensor:
   """Returns which sequences are equal, [N, M], of int [N, F] and [M, F]."""
   return ops.all(ops.equal(ids[:, None], other_ids[None]), axis=-1)
-
-
-def _is_held_out(row: Row, fraction: float) -> bool:
-  """Returns whether a pair is not trained on, by its first text alone."""
-  digest = hashlib.sha256(row["text"].encode()).digest()
-  return int.from_bytes(digest[:4], "big") < fraction * 2**32
