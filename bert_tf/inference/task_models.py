@@ -249,8 +249,9 @@ class TaskModel:
       add_label = functools.partial(task.add_label, split=split)
       rows = [*map_rows(add_label, rows, labels)]
       task = task.infer(rows, source)
-      if split == "train" and task.labels and task.labels.labels:
-        are_text = any(isinstance(each, str) for each in labels_in(labels))
+      names = [*labels_in(labels)]
+      if split == "train" and task.labels and names:
+        are_text = any(isinstance(name, str) for name in names)
         spec = dataclasses.replace(task.labels, are_text=are_text)
         task = dataclasses.replace(task, labels=spec)
       labelled[split] = splits.Split(split, rows, source)

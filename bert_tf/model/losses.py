@@ -159,6 +159,27 @@ def per_example_loss(
   return cross_entropy(logits, ops.reshape(label_ids, (-1,)))
 
 
+def distillation_loss(
+  logits: Tensor, teacher_logits: Tensor, temperature: float, problem_type: str
+) -> Tensor:
+  """Returns the loss of each example against a teacher, float32 [B].
+
+  It is the cross entropy with the teacher's probabilities, in which the logits
+  of both models, float [B, C], are divided by the temperature T, times T^2, so
+  that its gradients do not depend on T (Hinton et al. 2015, arXiv 1503.02531).
+  For regression it is the squared difference of both numbers.
+  """
+  if problem_type == "regression":
+    return per_example_loss(logits, teacher_logits, problem_type)
+  targets = probabilities(teacher_logits / temperature, problem_type)
+  logits = ops.cast(logits, "float32") / temperature
+  if problem_type == "classification":
+    values = -ops.sum(targets * ops.log_softmax(logits, axis=-1), axis=-1)
+  else:
+    values = per_example_loss(logits, targets, problem_type)
+  return temperature**2 * values
+
+
 def per_example_hits(
   logits: Tensor, label_ids: Tensor, problem_type: str
 ) -> Tensor | None:

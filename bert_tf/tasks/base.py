@@ -277,8 +277,8 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
     """Yields for each record of a row what it holds besides its inputs."""
     return itertools.repeat({}, inputs.num_records)
 
-  def order_for_training(self, rows: Sequence[Row]) -> Sequence[Row]:
-    """Returns the rows in the order of their training records."""
+  def prepare_for_training(self, rows: Sequence[Row]) -> Sequence[Row]:
+    """Returns the rows of training records, in their order."""
     return rows
 
   def compute_losses(

@@ -110,7 +110,7 @@ def encode(
   num_cut = 0
   rows = split.rows
   if split.name == "train":
-    rows = task.order_for_training(rows)
+    rows = task.prepare_for_training(rows)
   with records.open_writer([path]) as writer:
     for index, (row, inputs) in enumerate(zip(rows, task.preprocess(rows))):
       num_cut += inputs.is_cut

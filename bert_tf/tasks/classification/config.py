@@ -96,6 +96,25 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
   label_column: str = settings.data(
     "label", "The column of your own files that holds the label.", main=True
   )
+  teacher: str | None = settings.training(
+    None,
+    "The folder of a trained classifier of the same labels, whose "
+    "probabilities the model also learns. Training rows may then have no "
+    "label.",
+  )
+  distillation_weight: float = settings.training(
+    0.9,
+    "With a teacher, the weight of its probabilities in the loss. The labels "
+    "have the rest.",
+    minimum=0.0,
+    maximum=1.0,
+  )
+  temperature: float = settings.training(
+    2.0,
+    "With a teacher, what the logits of both models are divided by before "
+    "their probabilities are compared.",
+    minimum=1e-3,
+  )
   ensemble_with: tuple[str, ...] = settings.evaluation(
     (),
     "The folders of other runs that have predicted the same test file, "
@@ -119,6 +138,9 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
         "as `processor`."
       )
 
+    if self.teacher and self.class_weights:
+      raise ValueError("Give either `teacher` or `class_weights`.")
+
   @property
   def file_format(self) -> str | None:
     """The format of the user's own files; None for other data."""
@@ -129,14 +151,18 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
 
   def idle_settings(self) -> dict[str, str]:
     """Settings without effect, and what they do not apply to."""
+    idle = {}
+    if not self.teacher:
+      names = ("distillation_weight", "temperature")
+      idle = dict.fromkeys(names, "training without `teacher`")
     columns = ("text_a_column", "text_b_column", "label_column")
     own_data = ("problem_type", *columns)
     if self.processor:
       files = ("data_file", "xnli_language")
-      return dict.fromkeys((*own_data, *files), "`processor`")
+      return idle | dict.fromkeys((*own_data, *files), "`processor`")
     task_name = self.file_format or str(self.task_name)
     names = () if self.file_format else own_data
     if task_name.lower() != "xnli":
       names = (*names, "xnli_language")
-    idle = dict.fromkeys(names, f"`task_name={task_name}`")
+    idle |= dict.fromkeys(names, f"`task_name={task_name}`")
     return idle if self.data_file else {**idle, "eval_fraction": "`data_dir`"}

@@ -109,6 +109,8 @@ def hold_out(rows: Sequence[Row], fraction: float, seed: int) -> list[int]:
   seen: set[str] = set()
   candidates = []
   for index in order:
+    if rows[index].get("label") is None:
+      continue
     names = set(labels_in(rows[index]["label"]))
     if names <= seen and copies[texts[index]] == 1:
       candidates.append(index)
@@ -122,23 +124,29 @@ def hold_out(rows: Sequence[Row], fraction: float, seed: int) -> list[int]:
 
 
 def read_rows(
-  data_dir: str, layout: FileLayout, labels: LabelSpec | None, name: str
+  data_dir: str,
+  layout: FileLayout,
+  labels: LabelSpec | None,
+  name: str,
+  has_teacher: bool = False,
 ) -> list[Row]:
   """Reads one split of a task; ignores blank lines.
 
   A row has `id`, `text`, `text_b` of a pair, and `label`: a name, the number of
   a regression, or the names that apply in multilabel. A row without a label in
-  a test file has none.
+  a test file has none, nor does one in a training file for which a teacher
+  makes up.
 
   Raises ValueError with file and line for a faulty row; also for a missing
   column, or if the file holds no row. If `labels` is None, any label is valid.
   """
   split, is_test = layout.splits[name], name == "test"
+  has_teacher = has_teacher and name == "train"
   only, value = split.only or (None, None)
   label = [] if split.label is None else [split.label]
   texts = (split.text_a, split.text_b, split.guid, only)
   needed = [column for column in texts if column is not None]
-  needed += [] if is_test else label
+  needed += [] if is_test or has_teacher else label
 
   def convert(line: int, cells: tables.Row) -> Row | None:
     if only is not None and tables.get_cell(cells, only) != value:
@@ -152,11 +160,12 @@ def read_rows(
       # An empty second text means a single text, as in the 2018 release.
       row["text_b"] = tables.get_text(cells, split.text_b, may_be_empty=True)
     if split.label is not None:
+      cell = None
       try:
         cell = tables.get_cell(cells, split.label)
         row["label"] = read_label(cell, layout, labels)
       except BadRowError:
-        if not is_test:
+        if not (is_test or (has_teacher and cell in (None, ""))):
           raise
     return row
 

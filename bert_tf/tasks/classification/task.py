@@ -9,15 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
+from keras import ops
 from scipy import stats
 from sklearn import metrics
 
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.checkpoint.run_info import LabelSpec
 from bert_tf.files import atomic, json_files, paths, text_lines
 from bert_tf.model import losses
+from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks.classification import glue, layouts, processors
 from bert_tf.tasks.classification.config import (
@@ -27,7 +31,7 @@ from bert_tf.tasks.classification.config import (
 from bert_tf.tasks.classification.layouts import FileLayout
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.tasks.setup import Setup
-from bert_tf.training import results
+from bert_tf.training import progress, results
 
 Rows = Sequence[Row]
 
@@ -97,6 +101,8 @@ class ClassificationTask(base.Task[ClassificationSettings]):
 
   Args:
     layout: the files of the task's data; none without a config.
+    teacher: a model whose probabilities the training also learns; None for
+      labels alone.
   """
 
   name = "classification"
@@ -105,6 +111,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   loss_mask = "is_real_example"
 
   layout: FileLayout = FileLayout("", None, (), {})
+  teacher: ModelFolder | None = None
 
   @classmethod
   def create(cls, setup: Setup[Any]) -> "ClassificationTask":
@@ -116,9 +123,24 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     if layout.labels is not None:
       are_text = labels is None or labels.are_text
       labels = LabelSpec("", layout.problem_type, layout.labels, are_text)
+    teacher = None
+    if setup.config.teacher and setup.config.do_train:
+      teacher = ModelFolder.open(setup.config.teacher, task=cls.name)
+      theirs = teacher.labels
+      assert theirs
+      ours = labels or dataclasses.replace(
+        theirs, problem_type=layout.problem_type
+      )
+      labels = dataclasses.replace(ours, task_name=theirs.task_name)
+      if labels != theirs:
+        raise ValueError(
+          f"The labels of `teacher` {setup.config.teacher} are "
+          f"{theirs.label_map()}, but those of this run are "
+          f"{labels.label_map()}."
+        )
     if labels:
       labels = dataclasses.replace(labels, task_name=layout.name)
-    return cls.build(setup, labels=labels, layout=layout)
+    return cls.build(setup, labels=labels, layout=layout, teacher=teacher)
 
   @property
   def _spec(self) -> LabelSpec:
@@ -168,10 +190,14 @@ class ClassificationTask(base.Task[ClassificationSettings]):
         config.data_dir,
         self._spec.labels,
       )
-    return layouts.read_rows(config.data_dir, layout, self.labels, split)
+    return layouts.read_rows(
+      config.data_dir, layout, self.labels, split, bool(config.teacher)
+    )
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds a class, a number or a list of classes."""
+    if label is None and split == "train" and self.teacher:
+      return row
     label = list(label) if isinstance(label, tuple | set) else label
     label = layouts.read_label(label, self.layout, self.labels)
     return {**row, "label": label}
@@ -214,12 +240,61 @@ class ClassificationTask(base.Task[ClassificationSettings]):
         is_cut=self.is_cut(ids_a, ids_b),
       )
 
+  def prepare_for_training(self, rows: Rows) -> Rows:
+    """Adds the teacher's logits, float32 [C], to each row."""
+    if not self.teacher:
+      return rows
+    files = self.teacher
+    task = ClassificationTask(
+      tokenizer=files.make_tokenizer(files.case),
+      settings=files.settings,
+      labels=files.labels,
+    )
+    compute = tf.function(files.load_model(task.model), reduce_retracing=True)
+    inputs = [*task.preprocess(rows)]
+    sequences = [each for row in inputs for each in row.sequences]
+    size = self.config.eval_batch_size
+    starts = range(0, len(sequences), size)
+    logits = np.concatenate(
+      [
+        compute(base.batch(sequences[start : start + size])).numpy()
+        for start in progress.track(starts, "teacher", "batch", len(starts))
+      ]
+    )
+    ends = np.cumsum([len(row.sequences) for row in inputs])
+    return [
+      {**row, "teacher_logits": windows.mean(axis=0)}
+      for row, windows in zip(rows, np.split(logits, ends))
+    ]
+
   def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the label of the row for each of its windows."""
-    [ids] = label_ids([row.get("label")], self._spec)
+    label = row.get("label")
+    [ids] = label_ids([label], self._spec)
     features = {"label_ids": ids, "is_real_example": np.array([1])}
+    if "teacher_logits" in row:
+      features["teacher_logits"] = row["teacher_logits"]
+      features["has_label"] = np.array([int(label is not None)])
     for _ in inputs.sequences:
       yield features
+
+  def compute_losses(
+    self, outputs: Any, features: losses.Features
+  ) -> tuple[Tensor, Tensor | None]:
+    """Returns the losses of labels, and of the teacher's probabilities."""
+    values, hits = super().compute_losses(outputs, features)
+    if "teacher_logits" not in features:
+      return values, hits
+    weight = self.config.distillation_weight
+    has_label = ops.cast(features["has_label"][:, 0], "float32")
+    distilled = losses.distillation_loss(
+      outputs,
+      features["teacher_logits"],
+      self.config.temperature,
+      self._spec.problem_type,
+    )
+    # Rows without a label would count as wrong in an accuracy.
+    return weight * distilled + (1 - weight) * has_label * values, None
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
@@ -347,7 +422,8 @@ def split_data_file(
   """Returns the rows of train and dev in data_file."""
   path, fraction = str(config.data_file), config.eval_fraction
   seed, output_dir = config.train.seed, config.train.output_dir
-  rows = layouts.read_rows("", layout, labels, "train")
+  has_teacher = bool(config.teacher)
+  rows = layouts.read_rows("", layout, labels, "train", has_teacher)
   split_file = os.path.join(output_dir, "data_split.json")
   has_run = paths.exists(os.path.join(output_dir, run_info.RUN_FILE))
   if has_split := has_run and paths.exists(split_file):
