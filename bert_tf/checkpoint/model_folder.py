@@ -562,7 +562,10 @@ def _read_hugging_face(folder: str, shapes: _Shapes) -> run_info.RunInfo:
       labels = ()
       given = (config.sentence_transformers or {}).get("activation_fn")
       given = given or config.sbert_ce_default_activation_function
-      if given and not str(given).endswith("Identity"):
+      activation = str(given or "Identity").rpartition(".")[2]
+      if activation == "Sigmoid":  # A cross-encoder of sentence-transformers.
+        problem_type = run_info.RANKING
+      elif activation != "Identity":
         logging.warning(f"{path}: predictions are logits, without its {given}.")
   spec = run_info.LabelSpec(task_name, problem_type, labels)
   run_info.check_labels(f"id2label of {path}", spec)

@@ -255,7 +255,7 @@ def classifier_signatures(
   """Returns `text` and `text_pair`; one of them is the default.
 
   They take `text`, and `text_pair` also `text_b`, string [B], truncated to
-  max_seq_length word pieces. For regression they return `prediction`, float32
+  max_seq_length word pieces. For numbers they return `prediction`, float32
   [B], otherwise `probabilities`, float32 [B, C], and:
     labels: string [B, C]. All labels, equal in each row.
     label: string [B]. The most probable label.
@@ -270,7 +270,7 @@ def classifier_signatures(
     logits = model(tokenizer.pack(segments, length, pad_to_max=False))
     outputs = heads.ClassifierModel.name_outputs(logits, spec.problem_type)
     del outputs["logits"]
-    if spec.problem_type == "regression":
+    if spec.is_number:
       return outputs
     names = tf.constant(spec.labels, tf.string)
     outputs["labels"] = tf.tile(names[None], [tf.shape(logits)[0], 1])

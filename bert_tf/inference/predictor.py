@@ -117,12 +117,13 @@ class Predictor:
 
     Args:
       inputs: a row: a text, a tuple such as (text, text_b), (question, context)
-        or (context, choices), or a dict by name, such as {"text": ...}. Or
+        or (context, choices), or a dict by name, such as {"text": ...}. For a
+        model that ranks, (query, texts). Or
         several rows: a list, iterator, NumPy array, pandas Series or DataFrame.
 
     Returns:
       A dict for each row. Its keys are, for classification, label and
-      probabilities; for squad answer, start, end, probability and nbest; for
+      probabilities, or for several second texts ranking; for squad answer, start, end, probability and nbest; for
       ner words; for masked words masks; for swag choice and probabilities.
 
     Raises:

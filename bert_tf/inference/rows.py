@@ -88,7 +88,9 @@ def texts_by_name(
       f"least {' and '.join(needed)}, not {_short(row)}."
     )
   for name, value in texts.items():
-    check_texts(name, value, is_list=name == "choices")
+    # A second text may be a list of texts to sort.
+    can_be_list = name == "text_b" and isinstance(value, list)
+    check_texts(name, value, is_list=can_be_list or name == "choices")
   return texts
 
 

@@ -484,9 +484,9 @@ class _LabelModel(HeadModel):
 
   @classmethod
   def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
-    """Returns `logits`, and `probabilities` or a regression's `prediction`."""
+    """Returns `logits`, and `probabilities` or the `prediction` of a number."""
     probabilities = losses.probabilities(output, problem_type)
-    if problem_type == "regression":
+    if problem_type in ("regression", "ranking"):
       return {"logits": output, "prediction": probabilities[:, 0]}
     return {"logits": output, "probabilities": probabilities}
 

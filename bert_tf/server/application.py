@@ -175,6 +175,7 @@ class Server:
     application.get("/readyz")(self.get_ready)
     application.get("/v1/models")(self.get_models)
     application.post(limits.EMBEDDINGS_PATH)(self.embed)
+    application.post("/v1/rerank")(self.rerank)
     model = "/v1/models/{name:model}"
     for path in (model, f"{model}/versions/{{version:model}}"):
       get, post = (
@@ -353,6 +354,25 @@ class Server:
     return await self._encode(
       {"object": "list", "data": data, "model": body.model, "usage": usage}
     )
+
+  async def rerank(
+    self, request: fastapi.Request, body: types.RerankRequest
+  ) -> responses.Response:
+    """Sorts documents by their relevance to a query, as Jina and Cohere do.
+
+    `results` has an `index` and a `relevance_score` for each document, the most
+    relevant first.
+    """
+    model = self._models.get(body.model)
+    labels = model.predictor.info.labels if model else None
+    if model is None or labels is None or not labels.is_number:
+      raise HttpError(
+        404, f"there is no model {body.model!r:.100} with one output."
+      )
+    row = {"text": body.query, "text_b": body.documents}
+    [answer] = await self._compute(request, model.signature(None), [row])
+    results = answer["ranking"][: body.top_n]
+    return await self._encode({"model": body.model, "results": results})
 
   async def _compute(
     self,

@@ -467,7 +467,7 @@ def probabilities(
   logits = np.asarray(logits, np.float32)
   if problem_type == "regression":
     return logits
-  if problem_type == "multilabel":
+  if problem_type in ("multilabel", "ranking"):
     return np.exp(-np.logaddexp(np.float32(0), -logits))
   exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
   return exponentials / exponentials.sum(axis=-1, keepdims=True)

@@ -77,9 +77,10 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
   xnli_language: str = settings.data("zh", "The language of XNLI's texts.")
   problem_type: str | None = settings.data(
     None,
-    "The kind of label in your own files: a class, a number, or several labels "
-    f"with {LABEL_SEPARATOR} between them (in jsonl a list). Default: that of "
-    "the run in output_dir, else classification.",
+    "The kind of label in your own files: a class, a number, several labels "
+    f"with {LABEL_SEPARATOR} between them (in jsonl a list), or the relevance "
+    "of the second text to the first, from 0 to 1. Default: that of the run in "
+    "output_dir, else classification.",
     choices=run_info.PROBLEM_TYPES,
   )
   text_a_column: str = settings.data(

@@ -10,9 +10,10 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.checkpoint.run_info import LabelSpec
+from bert_tf.checkpoint.run_info import NUMBERS, RANKING, LabelSpec
 from bert_tf.files import tables
 from bert_tf.files.tables import BadRowError, Column
+from bert_tf.tasks.classification import ranking
 from bert_tf.tasks.classification.config import LABEL_SEPARATOR
 from bert_tf.tasks.rows import Row, labels_in
 
@@ -39,14 +40,14 @@ class FileLayout:
 
   name: str  # The task's name, as its authors write it.
   # The labels that the task prescribes, in the order of their ids; None to take
-  # them from the training file; () in a regression.
+  # them from the training file; () for numbers.
   labels: tuple[str, ...] | None
   # Metrics in addition to accuracy, names in task.METRICS.
   metrics: tuple[str, ...]
   # The splits that exist, of "train", "dev" and "test".
   splits: Mapping[str, Split]
   problem_type: str = "classification"  # One of run_info.PROBLEM_TYPES.
-  # Least and largest number of a regression, or None.
+  # The least and the largest number as a label, or None.
   number_range: tuple[float, float] | None = None
   # Other spellings of labels.
   label_spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -78,16 +79,18 @@ def own_files(
     "classification": ("macro_f1",),
     "regression": ("pearson", "spearman"),
     "multilabel": ("micro_f1", "macro_f1"),
+    "ranking": tuple(ranking.METRICS),
   }
   return FileLayout(
     name="own data",
-    labels=() if problem_type == "regression" else None,
+    labels=() if problem_type in NUMBERS else None,
     metrics=metrics[problem_type],
     splits={
       name: Split(f"{name}.{file_format}", name, text_a, text_b, label)
       for name in ("train", "dev", "test")
     },
     problem_type=problem_type,
+    number_range=(0.0, 1.0) if problem_type == RANKING else None,
     file_format=file_format,
     settings={c: n for c, n in zip(columns, names) if c is not None},
   )
@@ -196,7 +199,7 @@ def read_label(
   value: Any, layout: FileLayout, labels: LabelSpec | None
 ) -> str | float | list[str]:
   """Parses a cell or a Python value; raises tables.BadRowError if no label."""
-  if layout.problem_type == "regression":
+  if layout.problem_type in NUMBERS:
     low, high = layout.number_range or (-math.inf, math.inf)
     try:  # Other types, such as NumPy's datetime64, are not numbers.
       is_real = isinstance(value, str | numbers.Real)

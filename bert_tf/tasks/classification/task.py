@@ -18,7 +18,7 @@ from sklearn import metrics
 from bert_tf import distribution
 from bert_tf.checkpoint import run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.checkpoint.run_info import LabelSpec
+from bert_tf.checkpoint.run_info import RANKING, LabelSpec
 from bert_tf.files import atomic, json_files, paths, text_lines
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
@@ -29,7 +29,8 @@ from bert_tf.tasks.classification.config import (
   ClassificationSettings,
 )
 from bert_tf.tasks.classification.layouts import FileLayout
-from bert_tf.tasks.rows import Answer, Results, Row
+from bert_tf.tasks.classification.ranking import score_rankings
+from bert_tf.tasks.rows import Answer, Results, Row, hold_out_texts
 from bert_tf.tasks.setup import Setup
 from bert_tf.training import progress, results
 
@@ -97,7 +98,9 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   so that it never evaluates on rows that the model was trained on.
 
   An answer has the `label` and the `probabilities` of all labels, which are {}
-  in a regression.
+  if the answer is a number. If `text_b` is a list, such a model sorts it: the
+  answer is a `ranking`, in which each text has an `index` and a
+  `relevance_score`.
 
   Args:
     layout: the files of the task's data; none without a config.
@@ -156,7 +159,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   def metrics(self) -> tuple[str, ...]:
     """Names of the results, the task's metrics first."""
     names = (*self.layout.metrics, *super().metrics)
-    if self.layout.problem_type == run_info.REGRESSION:
+    if self.layout.problem_type in run_info.NUMBERS:
       return tuple(name for name in names if name != "eval_accuracy")
     return names
 
@@ -230,6 +233,14 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     tokenize, room = self.tokenizer.tokenize_to_ids, self.max_seq_length - 2
     for row in rows:
       ids_a, ids_b = tokenize(row["text"]), None
+      if isinstance(row.get("text_b"), list):
+        if not self._spec.is_number:
+          raise ValueError(
+            "text_b is a list, which only a model with one output can sort."
+          )
+        pairs = [self.pack(ids_a, tokenize(text)) for text in row["text_b"]]
+        yield base.Inputs(pairs, state=RANKING)
+        continue
       parts: list[Sequence[int]] = [ids_a]
       if "text_b" in row:
         ids_b = tokenize(row["text_b"])
@@ -301,6 +312,15 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   ) -> Answer:
     """Returns the label for the mean logits of the windows."""
     logits = np.stack([output["logits"] for output in outputs])  # [windows, C]
+    if inputs.state == RANKING:
+      numbers = base.probabilities(logits, self._spec.problem_type)[:, 0]
+      scored = zip(np.argsort(-numbers), base.digits(-np.sort(-numbers)))
+      return {
+        "ranking": [
+          {"index": int(index), "relevance_score": score}
+          for index, score in scored
+        ]
+      }
     mean = logits.sum(axis=0) / np.float32(len(logits))
     probabilities = base.probabilities(mean, self._spec.problem_type)
     return to_answer(self._spec, probabilities)
@@ -308,7 +328,11 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns the official metrics and, with windows, means over rows."""
     pair = self._compare(rows, answers)
-    scores = {name: float(METRICS[name](*pair)) for name in self.layout.metrics}
+    if self.layout.problem_type == RANKING:
+      scores = score_rankings([row["text"] for row in rows], *pair)
+    else:
+      names = self.layout.metrics
+      scores = {name: float(METRICS[name](*pair)) for name in names}
     if not self.counts_windows:
       return scores
     # Means over records would count a text several times.
@@ -317,8 +341,8 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     if problem_type != run_info.REGRESSION:
       # Logits with these probabilities, which may have been rounded to 0 or 1.
       values = np.clip(values, np.finfo(np.float32).tiny, 1 - 2.0**-24)
-      is_multilabel = problem_type == run_info.MULTILABEL
-      values = np.log(values) - is_multilabel * np.log1p(-values)
+      is_softmax = problem_type == run_info.CLASSIFICATION
+      values = np.log(values) - (not is_softmax) * np.log1p(-values)
     labels = label_ids([row["label"] for row in rows], self._spec)
     means = {
       "example_loss": losses.per_example_loss(values, labels, problem_type),
@@ -434,12 +458,18 @@ def split_data_file(
         f"{split['num_rows']}. Choose another `output_dir` for other data."
       )
   else:
+    held_out: list[int] = []
+    if layout.problem_type == RANKING:
+      drawn = hold_out_texts(rows, fraction)
+      held_out = [i for i in drawn if rows[i].get("label") is not None]
+    elif fraction:
+      held_out = layouts.hold_out(rows, fraction, seed)
     split = {
       "data_file": path,
       "num_rows": len(rows),
       "eval_fraction": fraction,
       "seed": seed,
-      "dev": layouts.hold_out(rows, fraction, seed) if fraction else [],
+      "dev": held_out,
     }
   if fraction and not split["dev"]:
     raise ValueError(
@@ -472,10 +502,9 @@ def cut_windows(
 def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
   """Decides by probabilities, float32 [B, C].
 
-  Returns int [B], the most probable class; float32 [B], the number of a
-  regression; or int [B, C], 1 for each label with a probability above 0.5.
+  Returns int [B], the most probable class; float32 [B], the number; or int [B, C], 1 for each label with a probability above 0.5.
   """
-  if problem_type == "regression":
+  if problem_type in run_info.NUMBERS:
     return probabilities[:, 0]
   if problem_type == "multilabel":
     return (probabilities > 0.5).astype(int)
@@ -485,12 +514,11 @@ def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
 def to_answer(spec: LabelSpec, probabilities: np.ndarray) -> Answer:
   """Returns `label` and `probabilities` of a row's probabilities, float32 [C].
 
-  The label is a list for multilabel, and for regression a number; then
-  `probabilities` are empty.
+  The label is a list for multilabel. If it is a number, `probabilities` are {}.
   """
   [value] = decide(probabilities[None], spec.problem_type)
   label: Any
-  if spec.problem_type == "regression":
+  if spec.is_number:
     [label] = base.digits(probabilities)
   elif spec.problem_type == "multilabel":
     label = [name for name, applies in zip(spec.labels, value) if applies]
@@ -512,10 +540,9 @@ def label_ids(labels: Sequence[Any], spec: LabelSpec) -> np.ndarray:
   """Returns the ids of labels; zeros for None, which is not known.
 
   Returns:
-    int64 [B, 1], the classes; float32 [B, 1], the numbers of a regression; or
-    int64 [B, C] in multilabel, 1 for each applicable label.
+    int64 [B, 1], the classes; float32 [B, 1], the numbers; or int64 [B, C] in multilabel, 1 for each applicable label.
   """
-  if spec.problem_type == "regression":
+  if spec.is_number:
     return np.array([[label or 0.0] for label in labels], np.float32)
   if spec.problem_type == "multilabel":
     rows = [[name in (label or ()) for name in spec.labels] for label in labels]
