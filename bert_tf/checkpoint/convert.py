@@ -227,6 +227,17 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
   with packages.needs_extra(hugging_face.WEIGHTS, extra="hf"):
     from safetensors import numpy as safetensors
 
+  if (temperature := model.run.temperature) != 1:  # Others do not read it.
+    scaled = ("output_weights", "output_bias")
+    tensors = {
+      n: t / temperature for n, t in model.tensors.items() if n in scaled
+    }
+    scores = {**model.run.scores, run_info.TEMPERATURE: 1.0}
+    model = dataclasses.replace(
+      model,
+      tensors={**model.tensors, **tensors},
+      run=dataclasses.replace(model.run, scores=scores),
+    )
   if model.vocab is None:
     raise ValueError("Hugging Face's format needs a `vocab_file`.")
   vocab = tokenization.parse_vocab(model.vocab, run_info.VOCAB_FILE)

@@ -268,7 +268,7 @@ def classifier_signatures(
     segments = [tokenizer.tokenize(text) for text in texts.values()]
     length = settings.max_seq_length
     logits = model(tokenizer.pack(segments, length, pad_to_max=False))
-    outputs = heads.ClassifierModel.name_outputs(logits, spec.problem_type)
+    outputs = ids_functions.name_outputs(logits, info)
     del outputs["logits"]
     if spec.is_number:
       return outputs

@@ -122,7 +122,8 @@ def run_on_splits(
           "page; `num_run_examples=0` leaves them out."
         )
     # Counts, examples and scores of earlier commands stay if nothing is new.
-    earlier = folder.info or RunInfo(task=task.name)
+    evaluated = None if config.do_train else setup.head_run
+    earlier = folder.info or evaluated or RunInfo(task=task.name)
     info = RunInfo(
       task=task.name,
       settings=task.settings,

@@ -116,6 +116,12 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
     "their probabilities are compared.",
     minimum=1e-3,
   )
+  calibrate: bool = settings.evaluation(
+    False,
+    "Whether do_eval fits a temperature on the dev file, which makes the "
+    "probabilities of predictions, the server and exports as high as the model "
+    "is often right.",
+  )
   ensemble_with: tuple[str, ...] = settings.evaluation(
     (),
     "The folders of other runs that have predicted the same test file, "
@@ -141,6 +147,8 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
 
     if self.teacher and self.class_weights:
       raise ValueError("Give either `teacher` or `class_weights`.")
+    if self.calibrate and not self.do_eval:
+      raise ValueError("`calibrate` needs `do_eval`, which reads the dev file.")
 
   @property
   def file_format(self) -> str | None:

@@ -23,7 +23,12 @@ from bert_tf.files import atomic, json_files, paths, text_lines
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
-from bert_tf.tasks.classification import glue, layouts, processors
+from bert_tf.tasks.classification import (
+  calibration,
+  glue,
+  layouts,
+  processors,
+)
 from bert_tf.tasks.classification.config import (
   ClassificationConfig,
   ClassificationSettings,
@@ -126,6 +131,11 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     if layout.labels is not None:
       are_text = labels is None or labels.are_text
       labels = LabelSpec("", layout.problem_type, layout.labels, are_text)
+    if setup.config.calibrate and layout.problem_type in run_info.NUMBERS:
+      raise ValueError(
+        f"`calibrate` is for probabilities of labels, not for "
+        f"{layout.problem_type}. Leave it out."
+      )
     teacher = None
     if setup.config.teacher and setup.config.do_train:
       teacher = ModelFolder.open(setup.config.teacher, task=cls.name)
@@ -333,17 +343,15 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     else:
       names = self.layout.metrics
       scores = {name: float(METRICS[name](*pair)) for name in names}
+    problem_type, values = self._spec.problem_type, to_probabilities(answers)
+    labels = label_ids([row["label"] for row in rows], self._spec)
+    if self.config.calibrate:
+      scores |= calibration.calibrate(values, labels, problem_type)
     if not self.counts_windows:
       return scores
     # Means over records would count a text several times.
-    problem_type = self._spec.problem_type
-    values = to_probabilities(answers)
     if problem_type != run_info.REGRESSION:
-      # Logits with these probabilities, which may have been rounded to 0 or 1.
-      values = np.clip(values, np.finfo(np.float32).tiny, 1 - 2.0**-24)
-      is_softmax = problem_type == run_info.CLASSIFICATION
-      values = np.log(values) - (not is_softmax) * np.log1p(-values)
-    labels = label_ids([row["label"] for row in rows], self._spec)
+      values = calibration.to_logits(values, problem_type)
     means = {
       "example_loss": losses.per_example_loss(values, labels, problem_type),
       "accuracy": losses.per_example_hits(values, labels, problem_type),
@@ -371,6 +379,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     Warns if the accuracy is at most two standard errors above that of the most
     frequent label.
     """
+    answers = self._calibrate(output_dir, answers)
     objects = self._describe(rows, answers)
     if self._spec.problem_type == run_info.CLASSIFICATION:
       counts = collections.Counter(row["label"] for row in rows)
@@ -386,11 +395,23 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     path = os.path.join(output_dir, "eval_predictions.jsonl")
     results.write_lines(path, map(json_files.encode, objects))
 
+  def _calibrate(
+    self, output_dir: str, answers: Sequence[Answer]
+  ) -> Sequence[Answer]:
+    """Returns the answers with the temperature in run.json, if there is one."""
+    run = run_info.read_run(output_dir)
+    if not run or run.temperature == 1:
+      return answers
+    softened = calibration.soften(
+      to_probabilities(answers), run.temperature, self._spec.problem_type
+    )
+    return [to_answer(self._spec, row) for row in softened]
+
   def write_predictions(
     self, output_dir: str, rows: Rows, answers: Iterable[Answer]
   ) -> Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
-    answers = list(answers)
+    answers = self._calibrate(output_dir, [*answers])
     members = [to_probabilities(answers)]
     for folder in self.config.ensemble_with:
       path = os.path.join(folder, "test_results.tsv")
