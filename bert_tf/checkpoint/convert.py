@@ -228,10 +228,8 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
     from safetensors import numpy as safetensors
 
   if (temperature := model.run.temperature) != 1:  # Others do not read it.
-    scaled = ("output_weights", "output_bias")
-    tensors = {
-      n: t / temperature for n, t in model.tensors.items() if n in scaled
-    }
+    names = ("output_weights", "output_bias")
+    tensors = {name: model.tensors[name] / temperature for name in names}
     scores = {**model.run.scores, run_info.TEMPERATURE: 1.0}
     model = dataclasses.replace(
       model,

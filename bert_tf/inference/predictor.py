@@ -117,14 +117,15 @@ class Predictor:
 
     Args:
       inputs: a row: a text, a tuple such as (text, text_b), (question, context)
-        or (context, choices), or a dict by name, such as {"text": ...}. For a
-        model that ranks, (query, texts). Or
+        or (context, choices), or a dict by name, such as {"text": ...}. A model
+        with one output sorts the texts of (query, texts) by relevance. Or
         several rows: a list, iterator, NumPy array, pandas Series or DataFrame.
 
     Returns:
       A dict for each row. Its keys are, for classification, label and
-      probabilities, or for several second texts ranking; for squad answer, start, end, probability and nbest; for
-      ner words; for masked words masks; for swag choice and probabilities.
+      probabilities, or ranking for several second texts; for squad answer,
+      start, end, probability and nbest; for ner words; for masked words masks;
+      for swag choice and probabilities.
 
     Raises:
       ValueError: if a row does not match the inputs of the model, or if the

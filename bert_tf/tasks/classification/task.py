@@ -523,7 +523,8 @@ def cut_windows(
 def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
   """Decides by probabilities, float32 [B, C].
 
-  Returns int [B], the most probable class; float32 [B], the number; or int [B, C], 1 for each label with a probability above 0.5.
+  Returns int [B], the most probable class; float32 [B], the number; or
+  int [B, C], 1 for each label with a probability above 0.5.
   """
   if problem_type in run_info.NUMBERS:
     return probabilities[:, 0]
@@ -561,7 +562,8 @@ def label_ids(labels: Sequence[Any], spec: LabelSpec) -> np.ndarray:
   """Returns the ids of labels; zeros for None, which is not known.
 
   Returns:
-    int64 [B, 1], the classes; float32 [B, 1], the numbers; or int64 [B, C] in multilabel, 1 for each applicable label.
+    int64 [B, 1], the classes; float32 [B, 1], the numbers; or int64 [B, C]
+    in multilabel, 1 for each applicable label.
   """
   if spec.is_number:
     return np.array([[label or 0.0] for label in labels], np.float32)

@@ -1,4 +1,4 @@
-"""Calibration: the fit against NumPy, and its use wherever answers come from."""
+"""Calibration: the fit against NumPy, and where it is used."""
 
 import json
 
