@@ -227,15 +227,13 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
   with packages.needs_extra(hugging_face.WEIGHTS, extra="hf"):
     from safetensors import numpy as safetensors
 
-  if (temperature := model.run.temperature) != 1:  # Others do not read it.
+  if (temperature := model.run.temperature) != 1:  # transformers has none.
     names = ("output_weights", "output_bias")
-    tensors = {name: model.tensors[name] / temperature for name in names}
-    scores = {**model.run.scores, run_info.TEMPERATURE: 1.0}
-    model = dataclasses.replace(
-      model,
-      tensors={**model.tensors, **tensors},
-      run=dataclasses.replace(model.run, scores=scores),
-    )
+    scaled = {name: model.tensors[name] / temperature for name in names}
+    scores = {**model.run.scores, "temperature": 1.0}
+    run = dataclasses.replace(model.run, scores=scores)
+    tensors = {**model.tensors, **scaled}
+    model = dataclasses.replace(model, tensors=tensors, run=run)
   if model.vocab is None:
     raise ValueError("Hugging Face's format needs a `vocab_file`.")
   vocab = tokenization.parse_vocab(model.vocab, run_info.VOCAB_FILE)

@@ -155,6 +155,6 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
     if name != checkpoints.GLOBAL_STEP and math.isfinite(value)
   }
   if scores and info.temperature != 1:
-    scores.setdefault(run_info.TEMPERATURE, info.temperature)
+    scores.setdefault("temperature", info.temperature)
   if scores != info.scores:
     run_info.write_json(folder, dataclasses.replace(info, scores=scores))

@@ -32,8 +32,6 @@ FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
 PROBLEM_TYPES = ("classification", "regression", "multilabel", "ranking")
 CLASSIFICATION, REGRESSION, MULTILABEL, RANKING = PROBLEM_TYPES
 NUMBERS = (REGRESSION, RANKING)  # Those with one output and no labels.
-# The score in run.json that divides the logits of a calibrated classifier.
-TEMPERATURE = "temperature"
 # The problem type of a model that labels the words of texts, not the texts.
 WORDS = "words"
 
@@ -120,7 +118,7 @@ class RunInfo:
   @property
   def temperature(self) -> float:
     """What calibrated answers divide the logits by; 1 without calibration."""
-    return self.scores.get(TEMPERATURE, 1.0)
+    return self.scores.get("temperature", 1.0)
 
   def __post_init__(self) -> None:
     """Makes `settings` an instance of exactly the task's class."""

@@ -17,8 +17,7 @@ _NUM_BINS = 15  # As in the paper, section 5.
 def to_logits(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
   """Returns logits, float32 [B, C], whose probabilities these are."""
   # They may have been rounded to 0 or 1.
-  tiny = np.finfo(np.float32).tiny
-  values = np.clip(probabilities, tiny, 1 - 2.0**-24)
+  values = np.clip(probabilities, np.finfo(np.float32).tiny, 1 - 2.0**-24)
   is_softmax = problem_type == run_info.CLASSIFICATION
   return np.log(values) - (not is_softmax) * np.log1p(-values)
 
@@ -51,7 +50,7 @@ def calibrate(
   temperature = float(np.exp(fitted.x))
   softened = soften(probabilities, temperature, problem_type)
   return {
-    run_info.TEMPERATURE: temperature,
+    "temperature": temperature,
     "ece_before": calibration_error(probabilities, label_ids, problem_type),
     "ece_after": calibration_error(softened, label_ids, problem_type),
   }

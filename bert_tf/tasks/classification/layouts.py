@@ -79,7 +79,7 @@ def own_files(
     "classification": ("macro_f1",),
     "regression": ("pearson", "spearman"),
     "multilabel": ("micro_f1", "macro_f1"),
-    "ranking": tuple(ranking.METRICS),
+    "ranking": ranking.METRICS,
   }
   return FileLayout(
     name="own data",

@@ -132,24 +132,15 @@ class ClassificationTask(base.Task[ClassificationSettings]):
       are_text = labels is None or labels.are_text
       labels = LabelSpec("", layout.problem_type, layout.labels, are_text)
     if setup.config.calibrate and layout.problem_type in run_info.NUMBERS:
-      raise ValueError(
-        f"`calibrate` is for probabilities of labels, not for "
-        f"{layout.problem_type}. Leave it out."
-      )
+      raise ValueError("`calibrate` is for probabilities, not for numbers.")
     teacher = None
     if setup.config.teacher and setup.config.do_train:
       teacher = ModelFolder.open(setup.config.teacher, task=cls.name)
-      theirs = teacher.labels
-      assert theirs
-      ours = labels or dataclasses.replace(
-        theirs, problem_type=layout.problem_type
-      )
-      labels = dataclasses.replace(ours, task_name=theirs.task_name)
-      if labels != theirs:
+      taught = dataclasses.replace(teacher.labels, task_name=layout.name)
+      labels = dataclasses.replace(labels or taught, task_name=layout.name)
+      if labels != taught or labels.problem_type != layout.problem_type:
         raise ValueError(
-          f"The labels of `teacher` {setup.config.teacher} are "
-          f"{theirs.label_map()}, but those of this run are "
-          f"{labels.label_map()}."
+          f"`teacher` has other labels than this run: {taught.label_map()}."
         )
     if labels:
       labels = dataclasses.replace(labels, task_name=layout.name)
@@ -274,14 +265,10 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     compute = tf.function(files.load_model(task.model), reduce_retracing=True)
     inputs = [*task.preprocess(rows)]
     sequences = [each for row in inputs for each in row.sequences]
-    size = self.config.eval_batch_size
-    starts = range(0, len(sequences), size)
-    logits = np.concatenate(
-      [
-        compute(base.batch(sequences[start : start + size])).numpy()
-        for start in progress.track(starts, "teacher", "batch", len(starts))
-      ]
-    )
+    starts = range(0, len(sequences), 32)
+    batches = (base.batch(sequences[start : start + 32]) for start in starts)
+    tracked = progress.track(batches, "teacher", "batch", len(starts))
+    logits = np.concatenate([compute(batch).numpy() for batch in tracked])
     ends = np.cumsum([len(row.sequences) for row in inputs])
     return [
       {**row, "teacher_logits": windows.mean(axis=0)}

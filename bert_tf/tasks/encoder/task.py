@@ -6,30 +6,26 @@ arXiv 1705.00652; Reimers and Gurevych 2019, arXiv 1908.10084). With a score
 for each pair, the cosine of its vectors is to be the score.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.stats
-import tensorflow as tf
 from keras import ops
 
-from bert_tf.files import json_files, tables
+from bert_tf.files import tables
 from bert_tf.model import heads, losses
 from bert_tf.model.losses import cross_entropy
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
+from bert_tf.tasks.classification import layouts
 from bert_tf.tasks.config import EncoderSettings
 from bert_tf.tasks.rows import Answer, Results, Row, hold_out_texts
-from bert_tf.training import results
 
 # A pair and a hard negative.
 PAIR_FIELDS = ("text", "text_b", "negative")
 # Logits of texts that are no negatives of another one.
 _EXCLUDED = -1e9
-# Number of texts that are compared with all others at a time.
-_BLOCK_SIZE = 1024
 
 
 class EncoderTask(base.Task[EncoderSettings]):
@@ -40,14 +36,13 @@ class EncoderTask(base.Task[EncoderSettings]):
 
   A row to train or evaluate on has `text`, `text_b`, and possibly `negative`, a
   text that does not belong to the first, or `label`, the similarity of both
-  texts from -1 to 1. Its answer has the `similarity` and the `vectors`.
+  texts from -1 to 1. Its answer has the `similarity` and the `embeddings`.
   """
 
   name = "encoder"
   outputs = ("sequence_output",)
   has_loss = False  # It depends on what else is in a batch.
   loss_name = "vector_loss"
-  predicted_split = "dev"
 
   @property
   def model(self) -> type[heads.HeadModel]:
@@ -66,10 +61,9 @@ class EncoderTask(base.Task[EncoderSettings]):
     """The file of each split."""
     config = self.config
     held_out = config.data_file if config.eval_fraction else None
-    return {
-      "train": base.SplitFile(config.data_file, "data_file"),
-      "dev": base.SplitFile(config.dev_file or held_out, "dev_file"),
-    }
+    dev = base.SplitFile(config.dev_file or held_out, "dev_file")
+    train = base.SplitFile(config.data_file, "data_file")
+    return {"train": train, "dev": dev, "test": dev}
 
   def read(self, split: str) -> Sequence[Row]:
     """Reads the pairs of a split."""
@@ -89,37 +83,28 @@ class EncoderTask(base.Task[EncoderSettings]):
       for field, column in zip(PAIR_FIELDS, texts):
         if column is not None:
           pair[field] = tables.get_text(row, column)
-      if score is not None:
-        pair["label"] = self._read_score(tables.get_cell(row, score))
-      return pair
+      if score is None:
+        return pair
+      return self.add_label(pair, tables.get_cell(row, score), split)
 
     table = tables.Table(path, file_format, [*named], named)
     rows = tables.read(table, convert)
     if not config.dev_file:
       held_out = {*hold_out_texts(rows, config.eval_fraction)}
-      is_dev = split == "dev"
+      is_dev = split != "train"
       rows = [row for i, row in enumerate(rows) if (i in held_out) == is_dev]
     if len(rows) < 2:
       raise ValueError(f"{path} has {len(rows)} pairs for {split}; give more.")
     return rows
 
-  def _read_score(self, value: Any) -> float:
-    largest = self.config.max_score
-    try:
-      score = float(value) / largest
-    except (TypeError, ValueError, ZeroDivisionError):
-      raise tables.BadRowError(f"the score {value!r} is not a number") from None
-    if not -1 <= score <= 1:
-      raise tables.BadRowError(
-        f"the score {value} is above `max_score`, which is {largest:g}"
-      )
-    return score
-
   def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds the similarity of both texts; None if they belong together."""
     if label is None:
       return row
-    return {**row, "label": self._read_score(label)}
+    largest = self.config.max_score
+    limits = (-largest, largest)
+    layout = layouts.FileLayout("", (), (), {}, "regression", limits)
+    return {**row, "label": layouts.read_label(label, layout, None) / largest}
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the sequence of each text, or those of each pair."""
@@ -150,43 +135,32 @@ class EncoderTask(base.Task[EncoderSettings]):
     if "label_scores" in features:
       cosines = ops.sum(vectors[:, 0] * vectors[:, 1], axis=-1)
       return ops.square(cosines - features["label_scores"][:, 0]), None
-    return self._contrastive_losses(vectors, features["input_ids"]), None
-
-  def _contrastive_losses(self, vectors: Tensor, input_ids: Tensor) -> Tensor:
-    """Returns the losses of in-batch negatives, float32 [B], of [B, C, D].
-
-    The candidates of each text are all second texts and negatives of the batch,
-    but for other copies of its own second text.
-    """
-    context = tf.distribute.get_replica_context()
-    if context and context.num_replicas_in_sync > 1:
-      raise ValueError(
-        "pairs without `score_column` are compared within the whole batch, so "
-        "they train on one device; set `num_gpus=1`."
-      )
-    num_pairs = ops.shape(vectors)[0]
-    texts, partners = vectors[:, 0], vectors[:, 1]
-    candidates, ids = partners, input_ids[:, 1]
-    if vectors.shape[1] > 2:
-      candidates = ops.concatenate([partners, vectors[:, 2]])
-      ids = ops.concatenate([ids, input_ids[:, 2]])
-    labels = ops.arange(num_pairs)
-
-    def compute(texts: Tensor, candidates: Tensor, is_copy: Tensor) -> Tensor:
-      logits = ops.matmul(texts, ops.transpose(candidates))
-      logits = logits * self.config.similarity_scale
-      num_candidates = ops.shape(logits)[1]
-      is_own = ops.equal(labels[:, None], ops.arange(num_candidates)[None])
-      is_other_copy = ops.logical_and(is_copy, ops.logical_not(is_own))
-      logits = ops.where(is_other_copy, _EXCLUDED, logits)
-      return cross_entropy(logits, labels)
-
-    values = compute(texts, candidates, _are_equal(input_ids[:, 1], ids))
+    ids = features["input_ids"]  # [B, C, F]
+    first_ids, texts, partners = ids[:, 0], vectors[:, 0], vectors[:, 1]
+    # All second texts of the batch, and then all negatives.
+    candidates, candidate_ids = (
+      ops.concatenate([values[:, i] for i in range(1, values.shape[1])])
+      for values in (vectors, ids)
+    )
+    values = self._match(texts, candidates, candidate_ids)
     if self.config.is_symmetric:
-      first_ids = input_ids[:, 0]
-      others = compute(partners, texts, _are_equal(first_ids, first_ids))
-      values = (values + others) / 2
-    return values
+      values = (values + self._match(partners, texts, first_ids)) / 2
+    return values, None
+
+  def _match(self, texts: Tensor, candidates: Tensor, ids: Tensor) -> Tensor:
+    """Returns -log of the probability that texts find their candidates.
+
+    The candidate of a text, [B, D], has its index among all, [N, D]. Copies of
+    it, which have the same ids, [N, F], do not count.
+    """
+    cosines = ops.matmul(texts, ops.transpose(candidates))
+    labels = ops.arange(ops.shape(texts)[0])
+    own_ids = ops.take(ids, labels, axis=0)
+    is_copy = ops.all(ops.equal(own_ids[:, None], ids[None]), axis=-1)
+    is_own = ops.equal(labels[:, None], ops.arange(ops.shape(ids)[0])[None])
+    is_other_copy = ops.logical_and(is_copy, ops.logical_not(is_own))
+    logits = cosines * self.config.similarity_scale
+    return cross_entropy(ops.where(is_other_copy, _EXCLUDED, logits), labels)
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
@@ -197,13 +171,14 @@ class EncoderTask(base.Task[EncoderSettings]):
     if not inputs.is_one_record:
       vector = self.vector(hidden[0][: lengths[0]])
       return {"embedding": vector.tolist(), "num_tokens": lengths[0]}
-    vectors = np.stack(
-      [
-        self.vector(record[0, :length], normalize=True)
-        for record, length in zip(hidden, lengths)
-      ]
-    )
-    return {"similarity": float(vectors[0] @ vectors[1]), "vectors": vectors}
+    vectors = [
+      self.vector(record[0, :length], normalize=True)
+      for record, length in zip(hidden, lengths)
+    ]
+    return {
+      "similarity": float(vectors[0] @ vectors[1]),
+      "embeddings": [vector.tolist() for vector in vectors],
+    }
 
   def vector(
     self, vectors: np.ndarray, normalize: bool | None = None
@@ -226,25 +201,13 @@ class EncoderTask(base.Task[EncoderSettings]):
         "spearman": float(scipy.stats.spearmanr(cosines, labels).statistic),
         "pearson": float(scipy.stats.pearsonr(cosines, labels).statistic),
       }
-    vectors = np.stack([answer["vectors"][:2] for answer in answers])
+    vectors = np.array([answer["embeddings"][:2] for answer in answers])
     ranks = find_ranks(vectors[:, 0], vectors[:, 1])
     return {
       "mrr": float(np.mean(1 / ranks)),
       "recall_at_1": float(np.mean(ranks <= 1)),
       "recall_at_10": float(np.mean(ranks <= 10)),
     }
-
-  def write_predictions(
-    self, output_dir: str, rows: Sequence[Row], answers: Iterable[Answer]
-  ) -> Results:
-    """Writes predictions.jsonl with the similarity of each pair."""
-    answered = list(answers)
-    lines = (
-      json_files.encode({**row, "similarity": answer["similarity"]})
-      for row, answer in zip(rows, answered)
-    )
-    results.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
-    return self.score(rows, answered)
 
 
 def pool_vectors(vectors: np.ndarray, pooling: str) -> np.ndarray:
@@ -266,14 +229,9 @@ def find_ranks(texts: np.ndarray, partners: np.ndarray) -> np.ndarray:
   that are more similar to the text; equal ones, such as copies, do not count.
   """
   ranks = []
-  for start in range(0, len(texts), _BLOCK_SIZE):
-    cosines = texts[start : start + _BLOCK_SIZE] @ partners.T
+  for start in range(0, len(texts), 1024):  # All at once may be too large.
+    cosines = texts[start : start + 1024] @ partners.T
     own = np.diagonal(cosines, start)[:, None]
     # Equal texts of different batches may differ by rounding.
     ranks.append(1 + np.sum(cosines > own + 1e-6, axis=1))
   return np.concatenate(ranks)
-
-
-def _are_equal(ids: Tensor, other_ids: Tensor) -> Tensor:
-  """Returns which sequences are equal, [N, M], of int [N, F] and [M, F]."""
-  return ops.all(ops.equal(ids[:, None], other_ids[None]), axis=-1)

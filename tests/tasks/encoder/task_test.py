@@ -177,7 +177,6 @@ def test_held_out_pairs_have_first_texts_of_their_own(tmp_path):
       {"train": {"gradient_accumulation_steps": 2}},
       "cannot be computed in parts",
     ),
-    ({"data_file": "pairs.txt"}, "pairs.txt"),
     ({"score_column": "s", "negative_column": "n"}, "`negative_column`"),
   ],
 )
@@ -190,5 +189,5 @@ def test_a_score_above_the_largest_is_refused(tmp_path):
   path = tmp_path / "pairs.csv"
   path.write_text("text,text_b,score\nthe hotel,a hotel,4.2\n")
   task = make_task(data_file=str(path), score_column="score", eval_fraction=0)
-  with pytest.raises(ValueError, match=r"pairs.csv:2: .*4.2.*max_score"):
+  with pytest.raises(ValueError, match=r"pairs.csv:2: .*4.2"):
     task.read("train")
