@@ -52,12 +52,7 @@ class LabelSpec:
   @property
   def num_outputs(self) -> int:
     """C, the number of outputs: one for each label, or 1 for numbers."""
-    return 1 if self.is_number else len(self.labels)
-
-  @property
-  def is_number(self) -> bool:
-    """Whether an answer is a number instead of a label."""
-    return self.problem_type in NUMBERS
+    return 1 if self.problem_type in NUMBERS else len(self.labels)
 
   def unknown_label(self, label: object) -> str:
     """Returns the message for a label that is not one of them."""

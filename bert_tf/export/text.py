@@ -270,7 +270,7 @@ def classifier_signatures(
     logits = model(tokenizer.pack(segments, length, pad_to_max=False))
     outputs = ids_functions.name_outputs(logits, info)
     del outputs["logits"]
-    if spec.is_number:
+    if spec.problem_type in run_info.NUMBERS:
       return outputs
     names = tf.constant(spec.labels, tf.string)
     outputs["labels"] = tf.tile(names[None], [tf.shape(logits)[0], 1])

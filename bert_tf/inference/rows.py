@@ -89,8 +89,8 @@ def texts_by_name(
     )
   for name, value in texts.items():
     # A second text may be a list of texts to sort.
-    can_be_list = name == "text_b" and isinstance(value, list)
-    check_texts(name, value, is_list=can_be_list or name == "choices")
+    is_list = name == "text_b" and isinstance(value, list)
+    check_texts(name, value, is_list or name == "choices")
   return texts
 
 

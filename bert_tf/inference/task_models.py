@@ -452,14 +452,11 @@ class SentenceEncoder(TaskModel):
     ...   init_checkpoint="quickstart", output_dir="vectors", max_seq_length=16,
     ...   learning_rate=1e-3, num_train_epochs=20, train_batch_size=2,
     ... )
-    >>> pairs = [
-    ...   ("When was it built?", "The hotel was built in 1988."),
-    ...   ("Where is it?", "The hotel is in Oregon."),
-    ... ]
+    >>> pairs = [("When was it built?", "in 1988"), ("Where is it?", "Oregon")]
     >>> results = model.fit(pairs, validation_data=(pairs, None))
     >>> results["recall_at_1"]
     1.0
-    >>> model.encode(["Where is the hotel?", "in Oregon"]).shape
+    >>> model.encode(["Where is the hotel?", "Oregon"]).shape
     (2, 128)
   """
 

@@ -168,10 +168,8 @@ def distillation_loss(
   It is the cross entropy with the teacher's probabilities, in which the logits
   of both models, float [B, C], are divided by the temperature T, times T^2, so
   that its gradients do not depend on T (Hinton et al. 2015, arXiv 1503.02531).
-  For regression it is the squared difference of both numbers.
+  For regression this is the squared difference of both numbers.
   """
-  if problem_type == "regression":
-    return per_example_loss(logits, teacher_logits, problem_type)
   targets = probabilities(teacher_logits / temperature, problem_type)
   logits = ops.cast(logits, "float32") / temperature
   if problem_type == "classification":

@@ -21,6 +21,7 @@ import numpy as np
 from absl import logging
 
 import bert_tf
+from bert_tf.checkpoint import run_info
 from bert_tf.files import packages
 from bert_tf.inference.predictor import Predictor
 from bert_tf.server import batching, limits, metrics, types
@@ -360,12 +361,12 @@ class Server:
   ) -> responses.Response:
     """Sorts documents by their relevance to a query, as Jina and Cohere do.
 
-    `results` has an `index` and a `relevance_score` for each document, the most
-    relevant first.
+    `results` has an `index` and a `relevance_score` for each document.
     """
     model = self._models.get(body.model)
     labels = model.predictor.info.labels if model else None
-    if model is None or labels is None or not labels.is_number:
+    numbers = run_info.NUMBERS
+    if not model or not labels or labels.problem_type not in numbers:
       raise HttpError(
         404, f"there is no model {body.model!r:.100} with one output."
       )

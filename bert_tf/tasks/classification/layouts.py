@@ -53,6 +53,7 @@ class FileLayout:
   label_spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
   submission: str | None = None  # Name of the file to upload to GLUE, or None.
   file_format: str = "tsv"  # One of config.FILE_FORMATS.
+  has_teacher: bool = False  # Whether training rows may have no label.
   # The setting that names a column of the user's own files, by column.
   settings: Mapping[Column, str] = dataclasses.field(default_factory=dict)
 
@@ -127,24 +128,19 @@ def hold_out(rows: Sequence[Row], fraction: float, seed: int) -> list[int]:
 
 
 def read_rows(
-  data_dir: str,
-  layout: FileLayout,
-  labels: LabelSpec | None,
-  name: str,
-  has_teacher: bool = False,
+  data_dir: str, layout: FileLayout, labels: LabelSpec | None, name: str
 ) -> list[Row]:
   """Reads one split of a task; ignores blank lines.
 
   A row has `id`, `text`, `text_b` of a pair, and `label`: a name, the number of
   a regression, or the names that apply in multilabel. A row without a label in
-  a test file has none, nor does one in a training file for which a teacher
-  makes up.
+  a test file has none, nor one in a training file if there is a teacher.
 
   Raises ValueError with file and line for a faulty row; also for a missing
   column, or if the file holds no row. If `labels` is None, any label is valid.
   """
   split, is_test = layout.splits[name], name == "test"
-  has_teacher = has_teacher and name == "train"
+  has_teacher = layout.has_teacher and name == "train"
   only, value = split.only or (None, None)
   label = [] if split.label is None else [split.label]
   texts = (split.text_a, split.text_b, split.guid, only)

@@ -125,16 +125,19 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   def create(cls, setup: Setup[Any]) -> "ClassificationTask":
     """Returns the task of a run, with labels if they are known before."""
     layout = file_layout(setup.config, setup.folder.labels)
+    has_teacher = bool(setup.config.teacher)
+    layout = dataclasses.replace(layout, has_teacher=has_teacher)
     labels = setup.saved_labels(layout.labels)
     if labels and labels.problem_type != layout.problem_type:
       labels = None
     if layout.labels is not None:
       are_text = labels is None or labels.are_text
       labels = LabelSpec("", layout.problem_type, layout.labels, are_text)
-    if setup.config.calibrate and layout.problem_type in run_info.NUMBERS:
-      raise ValueError("`calibrate` is for probabilities, not for numbers.")
+    is_classified = layout.problem_type == run_info.CLASSIFICATION
+    if setup.config.calibrate and not is_classified:
+      raise ValueError("`calibrate` is only for `problem_type=classification`.")
     teacher = None
-    if setup.config.teacher and setup.config.do_train:
+    if has_teacher and setup.config.do_train:
       teacher = ModelFolder.open(setup.config.teacher, task=cls.name)
       taught = dataclasses.replace(teacher.labels, task_name=layout.name)
       labels = dataclasses.replace(labels or taught, task_name=layout.name)
@@ -194,9 +197,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
         config.data_dir,
         self._spec.labels,
       )
-    return layouts.read_rows(
-      config.data_dir, layout, self.labels, split, bool(config.teacher)
-    )
+    return layouts.read_rows(config.data_dir, layout, self.labels, split)
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds a class, a number or a list of classes."""
@@ -235,7 +236,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     for row in rows:
       ids_a, ids_b = tokenize(row["text"]), None
       if isinstance(row.get("text_b"), list):
-        if not self._spec.is_number:
+        if not self._spec.problem_type in run_info.NUMBERS:
           raise ValueError(
             "text_b is a list, which only a model with one output can sort."
           )
@@ -311,13 +312,9 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     logits = np.stack([output["logits"] for output in outputs])  # [windows, C]
     if inputs.state == RANKING:
       numbers = base.probabilities(logits, self._spec.problem_type)[:, 0]
-      scored = zip(np.argsort(-numbers), base.digits(-np.sort(-numbers)))
-      return {
-        "ranking": [
-          {"index": int(index), "relevance_score": score}
-          for index, score in scored
-        ]
-      }
+      scores = enumerate(base.digits(numbers))
+      ranking = [{"index": i, "relevance_score": score} for i, score in scores]
+      return {"ranking": sorted(ranking, key=lambda r: -r["relevance_score"])}
     mean = logits.sum(axis=0) / np.float32(len(logits))
     probabilities = base.probabilities(mean, self._spec.problem_type)
     return to_answer(self._spec, probabilities)
@@ -330,15 +327,19 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     else:
       names = self.layout.metrics
       scores = {name: float(METRICS[name](*pair)) for name in names}
-    problem_type, values = self._spec.problem_type, to_probabilities(answers)
-    labels = label_ids([row["label"] for row in rows], self._spec)
     if self.config.calibrate:
-      scores |= calibration.calibrate(values, labels, problem_type)
+      scores |= calibration.calibrate(to_probabilities(answers), pair[0])
     if not self.counts_windows:
       return scores
     # Means over records would count a text several times.
+    problem_type = self._spec.problem_type
+    values = to_probabilities(answers)
     if problem_type != run_info.REGRESSION:
-      values = calibration.to_logits(values, problem_type)
+      # Logits with these probabilities, which may have been rounded to 0 or 1.
+      values = np.clip(values, np.finfo(np.float32).tiny, 1 - 2.0**-24)
+      is_sigmoid = problem_type != run_info.CLASSIFICATION
+      values = np.log(values) - is_sigmoid * np.log1p(-values)
+    labels = label_ids([row["label"] for row in rows], self._spec)
     means = {
       "example_loss": losses.per_example_loss(values, labels, problem_type),
       "accuracy": losses.per_example_hits(values, labels, problem_type),
@@ -389,10 +390,8 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     run = run_info.read_run(output_dir)
     if not run or run.temperature == 1:
       return answers
-    softened = calibration.soften(
-      to_probabilities(answers), run.temperature, self._spec.problem_type
-    )
-    return [to_answer(self._spec, row) for row in softened]
+    values = calibration.soften(to_probabilities(answers), run.temperature)
+    return [to_answer(self._spec, row) for row in values]
 
   def write_predictions(
     self, output_dir: str, rows: Rows, answers: Iterable[Answer]
@@ -454,8 +453,7 @@ def split_data_file(
   """Returns the rows of train and dev in data_file."""
   path, fraction = str(config.data_file), config.eval_fraction
   seed, output_dir = config.train.seed, config.train.output_dir
-  has_teacher = bool(config.teacher)
-  rows = layouts.read_rows("", layout, labels, "train", has_teacher)
+  rows = layouts.read_rows("", layout, labels, "train")
   split_file = os.path.join(output_dir, "data_split.json")
   has_run = paths.exists(os.path.join(output_dir, run_info.RUN_FILE))
   if has_split := has_run and paths.exists(split_file):
@@ -527,7 +525,7 @@ def to_answer(spec: LabelSpec, probabilities: np.ndarray) -> Answer:
   """
   [value] = decide(probabilities[None], spec.problem_type)
   label: Any
-  if spec.is_number:
+  if spec.problem_type in run_info.NUMBERS:
     [label] = base.digits(probabilities)
   elif spec.problem_type == "multilabel":
     label = [name for name, applies in zip(spec.labels, value) if applies]
@@ -552,7 +550,7 @@ def label_ids(labels: Sequence[Any], spec: LabelSpec) -> np.ndarray:
     int64 [B, 1], the classes; float32 [B, 1], the numbers; or int64 [B, C]
     in multilabel, 1 for each applicable label.
   """
-  if spec.is_number:
+  if spec.problem_type in run_info.NUMBERS:
     return np.array([[label or 0.0] for label in labels], np.float32)
   if spec.problem_type == "multilabel":
     rows = [[name in (label or ()) for name in spec.labels] for label in labels]
