@@ -312,7 +312,6 @@ def _config(model: Pretrained, vocab: Mapping[str, int]) -> dict[str, Any]:
       problem_type = hugging_face_config.PROBLEM_TYPES[spec.problem_type]
       config["problem_type"] = problem_type
     if spec and spec.problem_type == run_info.RANKING:
-      config["problem_type"] = run_info.REGRESSION
       activation = {"activation_fn": "torch.nn.modules.activation.Sigmoid"}
       config["sentence_transformers"] = activation
   return config

@@ -550,7 +550,8 @@ def _read_hugging_face(folder: str, shapes: _Shapes) -> run_info.RunInfo:
     task_name, problem_type = run.labels.task_name, run.labels.problem_type
   labels = tuple(names[i] for i in ids)
   if task is task_registry.CLASSIFICATION:
-    ours = {v: k for k, v in hugging_face_config.PROBLEM_TYPES.items()}
+    theirs = hugging_face_config.PROBLEM_TYPES.items()
+    ours = {v: k for k, v in theirs if k != run_info.RANKING}
     problem_type = ours.get(config.problem_type or "", "")
     if not problem_type:
       # transformers leaves id2label out if there are two labels without names.

@@ -110,7 +110,7 @@ class TaskModel:
   def fit(
     self,
     inputs: Any,
-    labels: Any,
+    labels: Any = None,
     validation_data: Labelled | None = None,
     **changes: Any,
   ) -> Results:
@@ -118,7 +118,8 @@ class TaskModel:
 
     Args:
       inputs: two or more rows, as for `predict`.
-      labels: a label for each row, from Python, NumPy or pandas.
+      labels: a label for each row, from Python, NumPy or pandas; None for rows
+        without labels.
       validation_data: rows and labels to evaluate on at the end. With
         eval_every_steps also during training: the best checkpoint is saved in
         output_dir/best for predictions.
@@ -155,7 +156,7 @@ class TaskModel:
     best = evaluation.find_best_folder(output_dir)
     return evaluation.read_best_results(best) if results and best else results
 
-  def evaluate(self, inputs: Any, labels: Any) -> Results:
+  def evaluate(self, inputs: Any, labels: Any = None) -> Results:
     """Evaluates the trained checkpoint on rows with labels, as for `fit`.
 
     Returns the results by name, such as eval_accuracy or f1, and writes them to
@@ -164,7 +165,7 @@ class TaskModel:
     self._trained()
     return self._run({"dev": (inputs, labels)})
 
-  def score(self, inputs: Any, labels: Any) -> float:
+  def score(self, inputs: Any, labels: Any = None) -> float:
     """Returns the main result of `evaluate`.
 
     It is the accuracy, for several labels micro F1, for a regression Pearson's
@@ -463,17 +464,6 @@ class SentenceEncoder(TaskModel):
   _task = EncoderTask
   _without_files = {"data_file": ""}
   _scores = ("spearman", "mrr")
-
-  def fit(
-    self,
-    inputs: Any,
-    labels: Any = None,
-    validation_data: Labelled | None = None,
-    **changes: Any,
-  ) -> Results:
-    """Trains on pairs, as `TaskModel.fit`; labels are optional."""
-    changes["score_column"] = None if labels is None else "label"
-    return super().fit(inputs, labels, validation_data, **changes)
 
   def encode(self, texts: Any) -> np.ndarray:
     """Returns the vectors of texts, float32 [N, D]; [D] for a single text."""

@@ -36,9 +36,7 @@ def hold_out_texts(rows: Sequence[Row], fraction: float) -> list[int]:
 
   The hashes of the texts decide, so the same ones are held out in every run.
   """
-  hashes = {
-    row["text"]: hashlib.sha256(row["text"].encode()).digest() for row in rows
-  }
-  num_texts = max(fraction > 0, round(fraction * len(hashes)))
-  held_out = {*sorted(hashes, key=hashes.__getitem__)[:num_texts]}
+  texts = {row["text"] for row in rows}
+  ordered = sorted(texts, key=lambda t: hashlib.sha256(t.encode()).digest())
+  held_out = {*ordered[: max(fraction > 0, round(fraction * len(texts)))]}
   return [i for i, row in enumerate(rows) if row["text"] in held_out]

@@ -99,14 +99,12 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
   )
   teacher: str | None = settings.training(
     None,
-    "The folder of a trained classifier of the same labels, whose "
-    "probabilities the model also learns. Training rows may then have no "
-    "label.",
+    "The folder of a trained classifier, whose probabilities the model also "
+    "learns. Training rows may then have no label.",
   )
   distillation_weight: float = settings.training(
     0.9,
-    "With a teacher, the weight of its probabilities in the loss. The labels "
-    "have the rest.",
+    "With a teacher, its weight in the loss. The labels have the rest.",
     minimum=0.0,
     maximum=1.0,
   )

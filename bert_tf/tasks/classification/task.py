@@ -236,7 +236,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     for row in rows:
       ids_a, ids_b = tokenize(row["text"]), None
       if isinstance(row.get("text_b"), list):
-        if not self._spec.problem_type in run_info.NUMBERS:
+        if self._spec.problem_type not in run_info.NUMBERS:
           raise ValueError(
             "text_b is a list, which only a model with one output can sort."
           )
@@ -283,7 +283,8 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     features = {"label_ids": ids, "is_real_example": np.array([1])}
     if "teacher_logits" in row:
       features["teacher_logits"] = row["teacher_logits"]
-      features["has_label"] = np.array([int(label is not None)])
+      weight = 1 - self.config.distillation_weight if label is not None else 0
+      features["label_weight"] = np.array([weight], np.float32)
     for _ in inputs.sequences:
       yield features
 
@@ -294,16 +295,15 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     values, hits = super().compute_losses(outputs, features)
     if "teacher_logits" not in features:
       return values, hits
-    weight = self.config.distillation_weight
-    has_label = ops.cast(features["has_label"][:, 0], "float32")
     distilled = losses.distillation_loss(
       outputs,
       features["teacher_logits"],
       self.config.temperature,
       self._spec.problem_type,
     )
+    values = values * features["label_weight"][:, 0]
     # Rows without a label would count as wrong in an accuracy.
-    return weight * distilled + (1 - weight) * has_label * values, None
+    return values + self.config.distillation_weight * distilled, None
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]

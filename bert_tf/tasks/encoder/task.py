@@ -6,11 +6,11 @@ arXiv 1705.00652; Reimers and Gurevych 2019, arXiv 1908.10084). With a score
 for each pair, the cosine of its vectors is to be the score.
 """
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.stats
 from keras import ops
 
 from bert_tf.files import tables
@@ -19,6 +19,7 @@ from bert_tf.model.losses import cross_entropy
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks.classification import layouts
+from bert_tf.tasks.classification.task import METRICS
 from bert_tf.tasks.config import EncoderSettings
 from bert_tf.tasks.rows import Answer, Results, Row, hold_out_texts
 
@@ -105,6 +106,13 @@ class EncoderTask(base.Task[EncoderSettings]):
     limits = (-largest, largest)
     layout = layouts.FileLayout("", (), (), {}, "regression", limits)
     return {**row, "label": layouts.read_label(label, layout, None) / largest}
+
+  def infer(self, rows: Sequence[Row], source: str) -> "EncoderTask":
+    """Returns the task for pairs with scores if these rows in memory are so."""
+    if self.config.score_column or rows[0].get("label") is None:
+      return self
+    config = dataclasses.replace(self.config, score_column="label")
+    return dataclasses.replace(self, config=config)
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields the sequence of each text, or those of each pair."""
@@ -197,10 +205,8 @@ class EncoderTask(base.Task[EncoderSettings]):
     if all(row.get("label") is not None for row in rows):
       labels = [row["label"] for row in rows]
       cosines = [answer["similarity"] for answer in answers]
-      return {
-        "spearman": float(scipy.stats.spearmanr(cosines, labels).statistic),
-        "pearson": float(scipy.stats.pearsonr(cosines, labels).statistic),
-      }
+      names = ("spearman", "pearson")
+      return {name: float(METRICS[name](labels, cosines)) for name in names}
     vectors = np.array([answer["embeddings"][:2] for answer in answers])
     ranks = find_ranks(vectors[:, 0], vectors[:, 1])
     return {
