@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from absl import logging
-from keras import ops
 from scipy import stats
 from sklearn import metrics
 
