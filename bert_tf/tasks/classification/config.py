@@ -158,10 +158,10 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
 
   def idle_settings(self) -> dict[str, str]:
     """Settings without effect, and what they do not apply to."""
-    idle = {}
+    idle: dict[str, str] = {}
     if not self.teacher:
-      names = ("distillation_weight", "temperature")
-      idle = dict.fromkeys(names, "training without `teacher`")
+      of_teacher = ("distillation_weight", "temperature")
+      idle = dict.fromkeys(of_teacher, "training without `teacher`")
     columns = ("text_a_column", "text_b_column", "label_column")
     own_data = ("problem_type", *columns)
     if self.processor:

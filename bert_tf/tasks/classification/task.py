@@ -138,6 +138,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     teacher = None
     if has_teacher and setup.config.do_train:
       teacher = ModelFolder.open(setup.config.teacher, task=cls.name)
+      assert teacher.labels
       taught = dataclasses.replace(teacher.labels, task_name=layout.name)
       labels = dataclasses.replace(labels or taught, task_name=layout.name)
       if labels != taught or labels.problem_type != layout.problem_type:
@@ -281,7 +282,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     [ids] = label_ids([label], self._spec)
     features = {"label_ids": ids, "is_real_example": np.array([1])}
     if "teacher_logits" in row:
-      features["teacher_logits"] = row["teacher_logits"]
+      features["label_logits"] = row["teacher_logits"]
       weight = 1 - self.config.distillation_weight if label is not None else 0
       features["label_weight"] = np.array([weight], np.float32)
     for _ in inputs.sequences:
@@ -292,11 +293,11 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   ) -> tuple[Tensor, Tensor | None]:
     """Returns the losses of labels, and of the teacher's probabilities."""
     values, hits = super().compute_losses(outputs, features)
-    if "teacher_logits" not in features:
+    if "label_logits" not in features:
       return values, hits
     distilled = losses.distillation_loss(
       outputs,
-      features["teacher_logits"],
+      features["label_logits"],
       self.config.temperature,
       self._spec.problem_type,
     )

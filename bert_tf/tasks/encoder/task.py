@@ -136,9 +136,8 @@ class EncoderTask(base.Task[EncoderSettings]):
     self, outputs: heads.VectorOutput, features: losses.Features
   ) -> tuple[Tensor, None]:
     """Returns the loss of each pair, float32 [B]."""
-    vectors = heads.pool_vectors(  # [B, C, D]
-      outputs.sequence_output, features["input_mask"], self.settings.pooling
-    )
+    hidden, mask = outputs.sequence_output, features["input_mask"]
+    vectors = heads.pool_vectors(hidden, mask, self.settings.pooling or "mean")
     vectors = ops.normalize(vectors, axis=-1, epsilon=1e-12)
     if "label_scores" in features:
       cosines = ops.sum(vectors[:, 0] * vectors[:, 1], axis=-1)

@@ -159,4 +159,4 @@ def test_numbers_are_not_calibrated(folder, tmp_path, run_script):
     cwd=tmp_path,
   )
   assert result.returncode == 1
-  assert "`calibrate`" in result.stderr
+  assert "--calibrate" in result.stderr

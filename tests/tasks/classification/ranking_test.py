@@ -17,11 +17,11 @@ WORDS = "hotel star city river light famous north south water music".split()
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, run_script):
-  """Returns the folder of a model for which texts with a query's word fit."""
+  """Returns the folder of a model that prefers texts with two of the words."""
   folder = tmp_path_factory.mktemp("ranking")
   (folder / "config.json").write_text(json.dumps(runs.CONFIG))
   rows = [
-    {"query": f"the {query}", "text": f"a {word}", "fits": query == word}
+    {"query": f"the {query}", "text": f"a {word}", "fits": word in WORDS[2:4]}
     for query in WORDS[:5]
     for word in WORDS[:5]
   ]
@@ -82,7 +82,7 @@ def test_a_model_is_trained_evaluated_and_sorts_texts(trained):
   assert [sorted(item) for item in answer["ranking"]] == [
     ["index", "relevance_score"]
   ] * 5
-  assert answer["ranking"][0]["index"] == 2
+  assert {item["index"] for item in answer["ranking"][:2]} == {2, 3}
   scores = [item["relevance_score"] for item in answer["ranking"]]
   assert scores == sorted(scores, reverse=True)
   assert 0.8 < scores[0] < 1
