@@ -68,14 +68,14 @@ def define(
     if setting.is_saved and "Default:" not in text:
       text += " Default: what the model's run.json says"
       text += "." if setting.fallback is None else f", else {setting.fallback}."
-    definer, options = _DEFINERS[value_type], {}
+    definer, options = _DEFINERS[value_type], dict[str, Any]()
     if setting.choices:
       definer, options = flags.DEFINE_enum, {"enum_values": setting.choices}
     elif setting.repeated:
       definer = flags.DEFINE_multi_string
     elif value_type in (int, float):
-      bounds = {"lower_bound": setting.minimum, "upper_bound": setting.maximum}
-      options = bounds
+      options["lower_bound"] = setting.minimum
+      options["upper_bound"] = setting.maximum
     elif value_type is bool and default is None and not setting.is_saved:
       definer = flags.DEFINE
       options = {"parser": _BooleanOrAuto(), "boolean": True}
