@@ -111,7 +111,7 @@ class Source:
     columns += [] if is_test else label
     needed = [column for column in columns if column is not None]
     table = tables.Table(path, self.file_format, needed, self.settings, label)
-    rows = tables.read(table, convert)
+    rows = list(tables.read(table, convert))
     if not rows:
       wanted = f" with {only} {value!r}" if source.only else ""
       raise ValueError(f"{path} holds no examples{wanted}.")
