@@ -58,7 +58,7 @@ def run(config: CommandConfig) -> None:
   if config.output_file:
     with (
       atomic.file(config.output_file) as unfinished,
-      text_lines.text_writer(unfinished, config.output_file) as writer,
+      text_lines.text_writer(unfinished) as writer,
     ):
       for text, score in zip(fitting.values(), scores):
         row = {

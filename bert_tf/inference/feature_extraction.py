@@ -18,8 +18,9 @@ from bert_tf.inference import ids_functions
 from bert_tf.inference.config import ExtractionConfig
 from bert_tf.inference.rows import RowModel, open_model, read_rows, to_rows
 from bert_tf.modeling import Tensor
-from bert_tf.tasks import base, encoder
+from bert_tf.tasks import base
 from bert_tf.tasks.config import EncoderSettings
+from bert_tf.tasks.encoder.task import EncoderTask, pool_vectors
 from bert_tf.tasks.rows import Row
 from bert_tf.training import progress
 
@@ -63,7 +64,7 @@ class _FeatureTask(base.Task[EncoderSettings]):
     if (vectors := output.get("layers")) is None:
       # A file of ONNX or LiteRT gives the last layer only.
       vectors = np.stack([output["sequence_output"]] * len(layers))
-    pooled = encoder.pool(vectors[:, : len(ids)], pooling)
+    pooled = pool_vectors(vectors[:, : len(ids)], pooling)
     # Copies, so that features of a text do not keep its batch in memory.
     return TextFeatures(tuple(tokens), pooled.copy())
 
@@ -134,9 +135,7 @@ class FeatureExtractor(RowModel):
     task = _FeatureTask(
       tokenizer=tokenizer, settings=files.settings, config=(layers, pooling)
     )
-    self._vectors = encoder.EncoderTask(
-      tokenizer=tokenizer, settings=files.settings
-    )
+    self._vectors = EncoderTask(tokenizer=tokenizer, settings=files.settings)
     function: ids_functions.IdsFunction
     if files.is_runtime_file:
       path = str(files.weights)

@@ -208,13 +208,13 @@ def _choose_head(
   if setup.folder.is_begun:
     # Without a run.json, only the checkpoint tells the task. The check of a
     # damaged one is left to `restore`, which may take an older one.
-    path = checkpoints.find_latest(setup.folder.path)
-    name = next(iter(task.model.heads[0].shapes))
+    path = str(checkpoints.find_latest(setup.folder.path))
     with contextlib.suppress(checkpoints.DamagedCheckpointError):
-      if path and name not in checkpoints.CheckpointReader(path).shapes:
+      names = checkpoints.CheckpointReader(path).shapes
+      if missing := task.model.missing_variables(names):
         raise ValueError(
           f"{setup.folder.path} holds a run of another task: {path} has no "
-          f"{name}. Choose another `output_dir`."
+          f"{missing[0]}. Choose another `output_dir`."
         )
     return train
   if setup.head_path:

@@ -114,6 +114,8 @@ class Setup(Generic[Config]):
         cannot be kept and do_train is not set, so that no new one is trained.
     """
     train = self.config.train
+    if not model.heads:
+      return not train.encoder_only
     # The pooler's variables, for instance, are not in an adapter.
     missing = model.missing_variables({*self.head_shapes, *self.start.shapes})
     if train.encoder_only:
