@@ -280,7 +280,7 @@ def encode(
   config, bert_config = setup.config, setup.bert_config
   check_layers(config.feature_layers, bert_config)
   assert config.train.init_checkpoint and task.labels
-  windows_task = ner.NerTask.build(setup, labels=task.labels)
+  windows_task = ner.NerTask.create(setup, labels=task.labels)
   windows = splits.encode(setup, windows_task, split, folder)
   vectors = word_vectors(
     bert_config,
