@@ -154,7 +154,7 @@ def per_example_loss(
     numbers = ops.reshape(ops.cast(label_ids, "float32"), (-1,))
     return ops.square(logits[:, 0] - numbers)
   if problem_type in ("multilabel", "ranking"):
-    applies = ops.cast(label_ids, "float32")
+    applies = ops.reshape(ops.cast(label_ids, "float32"), ops.shape(logits))
     # -log sigmoid(x) is softplus(-x), and -log(1 - sigmoid(x)) softplus(x).
     return ops.mean(ops.softplus(logits) - applies * logits, axis=-1)
   return cross_entropy(logits, ops.reshape(label_ids, (-1,)))

@@ -101,7 +101,9 @@ def word_vectors(
     batches: batches of the windows' records.
   """
   model = VectorModel(bert_config, feature_layers)
-  checkpoints.init_from_checkpoint(model, init_checkpoint)
+  checkpoints.load_variables(
+    checkpoints.CheckpointReader(init_checkpoint), model, "bert/"
+  )
   compute = tf.function(model, reduce_retracing=True, autograph=False)
   for batch in progress.track(batches, "computing features", "batch"):
     with layer_norm.fused():
@@ -211,14 +213,16 @@ class BiLstmModel(keras.Model):
         dtype=self.variable_dtype,
         name="layer_weights",
       )
-    self.bilstms = []
+    bilstms = []
     for i in range(_NUM_LAYERS):
       layer = bilstm.make(size, _UNITS, f"bilstm_{i}", self.dtype_policy)
-      self.bilstms.append(layer)
+      bilstms.append(layer)
       size = 2 * _UNITS
-    self.output_weights, self.output_bias = heads.make_output_layer(
-      num_labels, size, self.variable_dtype
+    policy = self.dtype_policy
+    self.head = heads.LinearHead(
+      heads.WORD_LABELS, size, num_labels, dtype=policy
     )
+    self.bilstms = bilstms
     self.built = True
 
   def call(self, batch: Mapping[str, Tensor], training: bool = False) -> Tensor:
@@ -239,8 +243,7 @@ class BiLstmModel(keras.Model):
     for layer in self.bilstms:
       hidden = layer(hidden, mask=mask, training=training)
     hidden = dropout.dropout(hidden, _DROPOUT, self.seed_generator, training)
-    weights = ops.transpose(self.output_weights)
-    return ops.matmul(hidden, weights) + self.output_bias
+    return self.head(hidden)
 
 
 class FeaturesTask(ner.NerTask):
@@ -279,7 +282,7 @@ def encode(
   config, bert_config = setup.config, setup.bert_config
   check_layers(config.feature_layers, bert_config)
   assert config.train.init_checkpoint and task.labels
-  windows_task = ner.NerTask.build(setup, labels=task.labels)
+  windows_task = ner.NerTask.create(setup, labels=task.labels)
   windows = splits.encode(setup, windows_task, split, folder)
   vectors = word_vectors(
     bert_config,

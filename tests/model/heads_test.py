@@ -25,8 +25,8 @@ def tiny():
   recorded = dict(np.load(TINY / "forward.npz"))
   config = modeling.BertConfig.from_json_file(str(TINY / "bert_config.json"))
   model = heads.ClassifierModel(config, num_labels=3)
-  missing = checkpoints.init_from_checkpoint(
-    model, str(TINY / "bert_model.ckpt")
+  missing = checkpoints.load_variables(
+    checkpoints.CheckpointReader(str(TINY / "bert_model.ckpt")), model, "bert/"
   )
   assert not missing
   return recorded, model
@@ -174,7 +174,7 @@ def test_dropout_drops_a_tenth_of_the_input_whatever_the_config_says(
   )
   model = kind(config, num_labels=size)
   # With the identity as a head, the logits are its input after dropout.
-  model.output_weights.assign(np.eye(size))
+  model.task_layer.output_weights.assign(np.eye(size))
   ids = {"input_ids": tf.ones(shape, tf.int32)}
   whole = model(ids).numpy()
   dropped = model(ids, training=True).numpy()

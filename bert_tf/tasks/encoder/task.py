@@ -18,7 +18,7 @@ from bert_tf.model import heads, losses
 from bert_tf.model.losses import cross_entropy
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
-from bert_tf.tasks.classification import layouts
+from bert_tf.tasks.classification.sources import Source
 from bert_tf.tasks.classification.task import METRICS
 from bert_tf.tasks.config import EncoderSettings
 from bert_tf.tasks.rows import Answer, Results, Row, hold_out_texts
@@ -89,7 +89,7 @@ class EncoderTask(base.Task[EncoderSettings]):
       return self.add_label(pair, tables.get_cell(row, score), split)
 
     table = tables.Table(path, file_format, [*named], named)
-    rows = tables.read(table, convert)
+    rows = list(tables.read(table, convert))
     if not config.dev_file:
       held_out = {*hold_out_texts(rows, config.eval_fraction)}
       is_dev = split != "train"
@@ -104,8 +104,8 @@ class EncoderTask(base.Task[EncoderSettings]):
       return row
     largest = self.config.max_score
     limits = (-largest, largest)
-    layout = layouts.FileLayout("", (), (), {}, "regression", limits)
-    return {**row, "label": layouts.read_label(label, layout, None) / largest}
+    source = Source(problem_type="regression", number_range=limits)
+    return {**row, "label": float(source.read_label(label, None)) / largest}
 
   def infer(self, rows: Sequence[Row], source: str) -> "EncoderTask":
     """Returns the task for pairs with scores if these rows in memory are so."""

@@ -8,6 +8,8 @@ import numpy as np
 
 from bert_tf.files import tables
 from bert_tf.files.tables import BadRowError
+from bert_tf.model import losses
+from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks.config import TaskSettings
 from bert_tf.tasks.rows import Answer, Results, Row
@@ -65,6 +67,16 @@ class SwagTask(base.Task[TaskSettings]):
       "is_real_example": np.array([1]),
     }
 
+  def compute_losses(
+    self, outputs: Tensor, features: losses.Features
+  ) -> tuple[Tensor, Tensor]:
+    """Returns the loss of each question, and whether its choice is right."""
+    label_ids = features["label_ids"][:, 0]
+    return (
+      losses.cross_entropy(outputs, label_ids),
+      losses.hits(outputs, label_ids),
+    )
+
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
   ) -> Answer:
@@ -118,7 +130,7 @@ def read_rows(path: str, has_labels: bool) -> list[Row]:
     return row
 
   needed = ["sent1", "ending0", "ending1"] + ["label"] * has_labels
-  rows = tables.read(tables.Table(path, "csv", needed), convert)
+  rows = list(tables.read(tables.Table(path, "csv", needed), convert))
   if not rows:
     raise ValueError(f"{path} holds no examples.")
   return rows
