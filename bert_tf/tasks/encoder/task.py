@@ -105,7 +105,8 @@ class EncoderTask(base.Task[EncoderSettings]):
     largest = self.config.max_score
     limits = (-largest, largest)
     source = Source(problem_type="regression", number_range=limits)
-    return {**row, "label": float(source.read_label(label, None)) / largest}
+    score: Any = source.read_label(label, None)
+    return {**row, "label": score / largest}
 
   def infer(self, rows: Sequence[Row], source: str) -> "EncoderTask":
     """Returns the task for pairs with scores if these rows in memory are so."""
