@@ -254,7 +254,8 @@ class RowModel:
 
     Args:
       inputs: a row: a text, a tuple such as (text, text_b), (question, context)
-        or (context, choices), or a dict by name, such as {"text": ...}. Or
+        or (context, choices), or a dict by name, such as {"text": ...}. A model
+        that ranks also sorts the texts of a row (query, texts). Or
         several rows: a list, iterator, NumPy array, pandas Series or DataFrame.
 
     Raises:

@@ -94,8 +94,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     """Returns the task of a run, with labels if they are known before."""
     config = setup.config
     source = open_source(config, setup.folder.labels)
-    is_classified = source.problem_type == run_info.CLASSIFICATION
-    if config.calibrate and not is_classified:
+    if config.calibrate and source.problem_type != run_info.CLASSIFICATION:
       raise ValueError("`calibrate` is only for `problem_type=classification`.")
     if source.labels is None:
       labels = setup.saved_labels()
@@ -108,9 +107,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     if config.teacher:
       source = dataclasses.replace(source, has_teacher=True)
     if config.teacher and config.do_train:
-      fields["teacher"] = teacher = ModelFolder.open(
-        config.teacher, task=cls.name
-      )
+      teacher = ModelFolder.open(config.teacher, task=cls.name)
       assert teacher.labels
       taught = dataclasses.replace(teacher.labels, task_name=source.name)
       labels = labels or taught
@@ -118,6 +115,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
         raise ValueError(
           f"`teacher` has other labels than this run: {taught.label_map()}."
         )
+      fields["teacher"] = teacher
     return super().create(setup, labels=labels, source=source, **fields)
 
   @property
