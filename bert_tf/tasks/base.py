@@ -379,7 +379,7 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
     By default, predictions.jsonl gets the inputs and the answer of each row.
     """
     lines = (
-      json_files.encode(self.inputs_of(row) | answer)
+      json_files.encode(self.inputs_of(row) | answer, default=np.ndarray.tolist)
       for row, answer in zip(rows, answers)
     )
     results.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)

@@ -214,12 +214,10 @@ class DataFileSource(Source):
           f"{split['num_rows']}. Choose another `output_dir` for other data."
         )
     else:
-      dev: list[int] = []
+      dev = choose_dev_rows(rows, fraction, seed) if fraction else []
       if self.problem_type == run_info.RANKING:
         texts = hold_out_texts(rows, fraction)
         dev = [i for i in texts if rows[i].get("label") is not None]
-      elif fraction:
-        dev = choose_dev_rows(rows, fraction, seed)
       split = {
         "data_file": path,
         "num_rows": len(rows),

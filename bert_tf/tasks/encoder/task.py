@@ -25,8 +25,6 @@ from bert_tf.tasks.rows import Answer, Results, Row, hold_out_texts
 
 # A pair and a hard negative.
 PAIR_FIELDS = ("text", "text_b", "negative")
-# Logits of texts that are no negatives of another one.
-_EXCLUDED = -1e9
 
 
 class EncoderTask(base.Task[EncoderSettings]):
@@ -129,9 +127,8 @@ class EncoderTask(base.Task[EncoderSettings]):
   def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the score of a pair, if it has one."""
     label = row.get("label")
-    yield (
-      {} if label is None else {"label_scores": np.array([label], np.float32)}
-    )
+    scores = {"label_scores": np.array([label], np.float32)}
+    yield {} if label is None else scores
 
   def compute_losses(
     self, outputs: heads.VectorOutput, features: losses.Features
@@ -168,7 +165,7 @@ class EncoderTask(base.Task[EncoderSettings]):
     is_own = ops.equal(labels[:, None], ops.arange(ops.shape(ids)[0])[None])
     is_other_copy = ops.logical_and(is_copy, ops.logical_not(is_own))
     logits = cosines * self.config.similarity_scale
-    return cross_entropy(ops.where(is_other_copy, _EXCLUDED, logits), labels)
+    return cross_entropy(ops.where(is_other_copy, -1e9, logits), labels)
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
@@ -183,10 +180,8 @@ class EncoderTask(base.Task[EncoderSettings]):
       self.vector(record[0, :length], normalize=True)
       for record, length in zip(hidden, lengths)
     ]
-    return {
-      "similarity": float(vectors[0] @ vectors[1]),
-      "embeddings": [vector.tolist() for vector in vectors],
-    }
+    similarity = float(vectors[0] @ vectors[1])
+    return {"similarity": similarity, "embeddings": np.stack(vectors)}
 
   def vector(
     self, vectors: np.ndarray, normalize: bool | None = None
@@ -202,12 +197,12 @@ class EncoderTask(base.Task[EncoderSettings]):
 
   def score(self, rows: Sequence[Row], answers: Sequence[Answer]) -> Results:
     """Returns the correlations with the scores, or how well texts are found."""
-    if all(row.get("label") is not None for row in rows):
-      labels = [row["label"] for row in rows]
+    labels = [row.get("label") for row in rows]
+    if None not in labels:
       cosines = [answer["similarity"] for answer in answers]
       names = ("spearman", "pearson")
       return {name: float(METRICS[name](labels, cosines)) for name in names}
-    vectors = np.array([answer["embeddings"][:2] for answer in answers])
+    vectors = np.stack([answer["embeddings"][:2] for answer in answers])
     ranks = find_ranks(vectors[:, 0], vectors[:, 1])
     return {
       "mrr": float(np.mean(1 / ranks)),
