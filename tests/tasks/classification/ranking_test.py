@@ -37,7 +37,7 @@ def trained(tmp_path_factory, run_script):
     *("--bert_config_file=config.json", "--output_dir=out"),
     f"--vocab_file={tiny_models.TINY / 'vocab.txt'}",
     *("--do_train", "--do_eval", "--max_seq_length=16", "--use_xla=false"),
-    *("--learning_rate=5e-3", "--num_train_epochs=12"),
+    *("--learning_rate=5e-3", "--num_train_epochs=30"),
     "--train_batch_size=8",
     cwd=folder,
   )
