@@ -3,8 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from bert_tf.checkpoint import checkpoints, hugging_face, run_info
-from bert_tf.checkpoint.hub import download
+from bert_tf.checkpoint import checkpoints, download, hugging_face, run_info
 from bert_tf.files import messages, paths, text_lines
 from bert_tf.model import hugging_face_config
 
