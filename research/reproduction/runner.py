@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from bert_tf.checkpoint import download, weights
+from bert_tf.checkpoint import checkpoints, download
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import atomic, messages, paths
 from bert_tf.model import model_config
@@ -234,7 +234,7 @@ def open_model(config: config_lib.ReproductionConfig) -> Model:
     name=name_model(path),
     path=path,
     bert_config=files.config,
-    hash=weights.hash_weights(path)[:16],
+    hash=checkpoints.hash_weights(path)[:16],
   )
 
 
