@@ -103,10 +103,7 @@ def run_on_splits(
       weights = compute_class_weights(given, task, rows)
     task = dataclasses.replace(task, class_weights=weights)
   train = _choose_head(setup, task, train)
-  with (
-    setup.folder.exclusive(config.do_train) as folder,
-    folder.open_records_dir() as records_dir,
-  ):
+  with setup.folder.exclusive(config.do_train) as folder:
     examples: dict[str, Any] = {
       f"num_{name}": len(splits[name].rows)
       for name in ("train", "dev")
@@ -142,7 +139,7 @@ def run_on_splits(
       splits["train"].fingerprint() if "train" in splits else "",
     )
     data = {
-      name: encode(setup, task, split, records_dir)
+      name: encode(setup, task, split, folder.records_dir)
       for name, split in splits.items()
     }
     runner = Estimator(

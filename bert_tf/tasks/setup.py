@@ -8,7 +8,7 @@ the labels of its head. A run keeps the head only if both match its own.
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from absl import logging
 
@@ -45,9 +45,9 @@ class Setup(Generic[Config]):
         "There is nothing to do. Set `do_train`, `do_eval` or `do_predict`."
       )
     folder = RunFolder(config.train.output_dir, config.task)
-    start = ModelFolder.open_start(
+    start = ModelFolder.open(
       config.train.init_checkpoint,
-      folder.path,
+      output_dir=folder.path,
       bert_config_file=config.bert_config_file,
       vocab_file=config.vocab_file,
     )
@@ -67,11 +67,10 @@ class Setup(Generic[Config]):
     tokenizer = start.make_tokenizer(config)
     return cls(config, start.config, tokenizer, folder, start)
 
-  def saved_labels(self, known: Any = None) -> run_info.LabelSpec | None:
+  def saved_labels(self) -> run_info.LabelSpec | None:
     """Returns the labels in output_dir, else those of the model to start from.
 
-    None if there are none for this task, or the run starts a new head. `known`
-    are the labels that the task itself prescribes, if any.
+    None if there are none for this task, or the run starts a new head.
     """
     if self.folder.labels or self.config.train.encoder_only:
       return self.folder.labels
@@ -81,7 +80,7 @@ class Setup(Generic[Config]):
     names = spec.labels if spec and self.config.do_train else ()
     if names and names == hugging_face_config.numbered_labels(len(names)):
       return None
-    if spec and known in (None, spec.labels):
+    if spec:
       logging.info("The labels come from %s.", self.head_path)
     hint = "; set `encoder_only` to start a new head"
     return spec and dataclasses.replace(spec, hint=hint)

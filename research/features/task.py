@@ -101,7 +101,9 @@ def word_vectors(
     batches: batches of the windows' records.
   """
   model = VectorModel(bert_config, feature_layers)
-  checkpoints.init_from_checkpoint(model, init_checkpoint)
+  checkpoints.load_variables(
+    checkpoints.CheckpointReader(init_checkpoint), model, "bert/"
+  )
   compute = tf.function(model, reduce_retracing=True, autograph=False)
   for batch in progress.track(batches, "computing features", "batch"):
     with layer_norm.fused():
@@ -280,7 +282,7 @@ def encode(
   config, bert_config = setup.config, setup.bert_config
   check_layers(config.feature_layers, bert_config)
   assert config.train.init_checkpoint and task.labels
-  windows_task = ner.NerTask.build(setup, labels=task.labels)
+  windows_task = ner.NerTask.create(setup, labels=task.labels)
   windows = splits.encode(setup, windows_task, split, folder)
   vectors = word_vectors(
     bert_config,

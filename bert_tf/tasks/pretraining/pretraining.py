@@ -151,9 +151,9 @@ def run(
       output_dir do not fit together.
   """
   folder = RunFolder(config.train.output_dir, "pretraining")
-  model = ModelFolder.open_start(
+  model = ModelFolder.open(
     config.train.init_checkpoint,
-    folder.path,
+    output_dir=folder.path,
     bert_config_file=config.bert_config_file,
     vocab_file=config.vocab_file,
   )
