@@ -43,10 +43,6 @@ _INDEX = ".index"
 _DATA = ".data-00000-of-00001"
 
 
-# A checkpoint that is missing or cannot be read completely.
-DamagedCheckpointError = errors.DamagedFileError
-
-
 class CheckpointReader:
   """Reads the tensors of a model, whatever its format.
 
@@ -66,7 +62,7 @@ class CheckpointReader:
 
   Raises:
     ValueError: for a file of another runtime, which has no tensors to read.
-    DamagedCheckpointError: if there is no checkpoint, or if its index cannot be
+    DamagedFileError: if there is no checkpoint, or if its index cannot be
       read.
   """
 
@@ -102,7 +98,7 @@ class CheckpointReader:
     return value
 
   def get_any(self, name: str) -> np.ndarray:
-    """Returns one tensor; raises DamagedCheckpointError for damaged data."""
+    """Returns one tensor; raises DamagedFileError for damaged data."""
     with errors.reading(self.path):
       return self._read(name)
 
@@ -138,11 +134,11 @@ def _open_tensorflow(path: str) -> Tensors:
 
 
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
-  """Raises DamagedCheckpointError for tensors with NaN or infinite values."""
+  """Raises DamagedFileError for tensors with NaN or infinite values."""
   for name, value in tensors.items():
     is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
     if is_float and not np.isfinite(value).all():
-      raise DamagedCheckpointError(
+      raise errors.DamagedFileError(
         f"{path} holds values that are not finite, in {name}: its training had "
         "diverged."
       )
@@ -151,13 +147,13 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
 def find_prefix(path: str) -> str:
   """Returns the prefix of the files of a checkpoint, a run or a SavedModel.
 
-  Raises DamagedCheckpointError if there are none.
+  Raises DamagedFileError if there are none.
   """
   if is_saved_model(path):
     return os.path.join(path, "variables", "variables")
   prefix = path if exists(path) else find_latest(path)
   if prefix is None:
-    raise DamagedCheckpointError(
+    raise errors.DamagedFileError(
       f"There is no checkpoint {path}: it is neither the output_dir of a run, "
       f"nor is there a file {path}{_INDEX}."
     )
@@ -357,7 +353,7 @@ def load_variables(
 
   Raises:
     ValueError: names variables that are missing or differ in shape.
-    DamagedCheckpointError: if the checkpoint cannot be read completely.
+    DamagedFileError: if the checkpoint cannot be read completely.
   """
   lora.reset(model)  # The checkpoint's kernels contain the updates already.
   variables = {
