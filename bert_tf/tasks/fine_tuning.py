@@ -16,7 +16,7 @@ from absl import logging
 from bert_tf import task_registry
 from bert_tf.checkpoint import checkpoints
 from bert_tf.checkpoint.run_info import RunInfo, Training
-from bert_tf.files import messages
+from bert_tf.files import errors, messages
 from bert_tf.tasks import base
 from bert_tf.tasks.rows import Results, Row, labels_in
 from bert_tf.tasks.run import Data, Run
@@ -207,7 +207,7 @@ def _choose_head(
     # Without a run.json, only the checkpoint tells the task. The check of a
     # damaged one is left to `restore`, which may take an older one.
     path = str(checkpoints.find_latest(setup.folder.path))
-    with contextlib.suppress(checkpoints.DamagedCheckpointError):
+    with contextlib.suppress(errors.DamagedFileError):
       names = checkpoints.CheckpointReader(path).shapes
       if missing := task.model.missing_variables(names):
         raise ValueError(
