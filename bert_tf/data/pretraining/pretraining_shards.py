@@ -64,7 +64,7 @@ def create(
   """Turns text files into TFRecords; logs and returns a summary.
 
   The data set does not depend on `num_workers`, the number of processes, each
-  of which holds one shard in memory. More than `num_shards` have no work. Each file appears when it is complete.
+  of which holds one shard in memory. Each file appears when it is complete.
   The files of an earlier run are removed first, because parts of two data sets
   would look like a complete one; `resume` keeps those that were made from the
   same text with the same settings.
