@@ -14,13 +14,17 @@ import tensorflow as tf
 
 from bert_tf import settings
 from bert_tf.checkpoint import run_folder
+from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.checkpoint.run_folder import RunFolder
+from bert_tf.checkpoint.run_info import RunInfo
 from bert_tf.data import input_pipeline
 from bert_tf.files import errors
 from bert_tf.tasks import base
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.training import results
-from bert_tf.training.estimator import Batches, Estimator
+from bert_tf.training.estimator import Estimator
+from bert_tf.training.objective import Objective
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,9 +54,55 @@ class Run:
 
   objective: Any
   config: Any
-  folder: run_folder.RunFolder
+  folder: RunFolder
   runner: Estimator
   data: Mapping[str, Data]
+
+  @classmethod
+  @contextlib.contextmanager
+  def prepare(
+    cls,
+    config: Any,
+    folder: RunFolder,
+    start: ModelFolder,
+    objective: Objective,
+    describe: Callable[[RunInfo], RunInfo],
+    open_data: Callable[[str], Mapping[str, Data]],
+    train_data: str,
+  ) -> Iterator["Run"]:
+    """Locks the folder, writes the files of the run, opens data and model.
+
+    Args:
+      config: the settings of the command, resolved.
+      folder: the output_dir.
+      start: the model that the run starts from.
+      objective: what the model learns.
+      describe: returns the content of run.json, given what it is so far.
+      open_data: returns the data of the splits; it may write records into the
+        folder that it is given.
+      train_data: describes the training examples, to recognise others.
+
+    Yields:
+      The run, until whose end the folder is locked.
+
+    Raises:
+      ValueError: if the folder holds another run.
+    """
+    with (
+      folder.exclusive(config.do_train) as folder,
+      folder.open_records_dir() as records_dir,
+    ):
+      saved = folder.info or RunInfo(task=config.task)
+      folder.prepare(describe(saved), start)
+      results.add_command(folder.path, config, train_data)
+      data = open_data(records_dir)
+      runner = Estimator(
+        lambda: objective.build_model(start.config),
+        objective,
+        config.train,
+        start.reader,
+      )
+      yield cls(objective, config, folder, runner, data)
 
   def execute(self) -> Results | None:
     """Takes the steps that the config asks for.
@@ -63,10 +113,7 @@ class Run:
     config = self.config
     all_results: Results = {}
     if config.do_train:
-      with self._explained("train_batch_size"):
-        self.runner.train(
-          self.data["train"].training, lambda: self.compute_results()[0]
-        )
+      self.train()
       if self.runner.was_interrupted:
         return None
     if config.do_eval or config.do_predict:
@@ -76,6 +123,13 @@ class Run:
     if config.do_predict:
       all_results |= self.predict()
     return all_results
+
+  def train(self) -> None:
+    """Trains on the train split; evaluates on the dev split meanwhile."""
+    with self._explained("train_batch_size"):
+      self.runner.train(
+        self.data["train"].training, lambda: self.compute_results()[0]
+      )
 
   def evaluate(self) -> Results:
     """Evaluates the dev split; writes and returns the results."""
@@ -98,19 +152,15 @@ class Run:
     task, data = self.objective, self.data["dev"]
     answers: list[Answer] = []
 
-    def score(batches: Batches) -> Results:
+    def score(outputs: Iterator[Any]) -> Results:
       if data.rows is None:
         return {}
-      outputs = (values for values, _ in batches)
       answers.extend(base.answer_rows(task, data.rows, outputs))
       return task.score(data.rows, answers)
 
     with self._explained("eval_batch_size"):
       batches = data.evaluation(self.config.eval_batch_size)
-      if task.has_loss:
-        means = self.runner.evaluate(batches, score)
-      else:
-        means = self.runner.report(score(self.runner.predict(batches)))
+      means = self.runner.evaluate(batches, score)
     return task.name_results(means), answers
 
   def predict(self) -> Results:
@@ -120,7 +170,7 @@ class Run:
     assert data.rows is not None
     with self._explained("predict_batch_size"):
       batches = data.evaluation(self.config.predict_batch_size)
-      outputs = (values for values, _ in self.runner.predict(batches))
+      outputs = self.runner.predict(batches)
       answers = base.answer_rows(task, data.rows, outputs)
       scores = task.write_predictions(self.folder.path, data.rows, answers)
     if name == "dev":  # Without labels, removes earlier scores.

@@ -9,20 +9,19 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import distribution
+from bert_tf import distribution, modeling
 from bert_tf.checkpoint import run_info
 from bert_tf.data import input_pipeline, records
 from bert_tf.files import messages, paths, tables
 from bert_tf.model import model_inputs
 from bert_tf.tasks import base, run
 from bert_tf.tasks.rows import Row, with_empty_text
-from bert_tf.tasks.setup import Setup
 from bert_tf.text import unknown_pieces
 
 # Maximum total length of an example's texts in run.json.
@@ -98,9 +97,12 @@ def read_splits(
 
 
 def encode(
-  setup: Setup, task: base.Task, split: Split, folder: str
+  task: base.Task, split: Split, folder: str, bert_config: modeling.BertConfig
 ) -> run.Data:
-  """Writes the records of a split to a folder, and logs what they hold."""
+  """Writes the records of a split to a folder, and logs what they hold.
+
+  Raises ValueError if `bert_config` does not allow a value in them.
+  """
   name = {"train": "train", "dev": "eval", "test": "predict"}[split.name]
   path = os.path.join(folder, f"{name}.tf_record")
   counts = unknown_pieces.PieceCounts(task.tokenizer, split.source)
@@ -129,7 +131,7 @@ def encode(
           arrays = {name: values[0] for name, values in arrays.items()}
         record = {**targets, **arrays}
         counts.add_ids(record["input_ids"].ravel().tolist())
-        model_inputs.check_values(record, setup.bert_config)
+        model_inputs.check_values(record, bert_config)
         ints: dict[str, list[int]] = {}
         floats: dict[str, list[float]] = {}
         for name, values in record.items():
@@ -161,22 +163,24 @@ def encode(
       task.max_seq_length,
       task.position_features,
       # Whether XLA compiles a program for each width.
-      bool(setup.config.train.use_xla) or distribution.has_accelerator(),
+      bool(task.config.train.use_xla) or distribution.has_accelerator(),
     )
 
-  return make_data(setup, split, files, spec, cut_padding)
+  return make_data(
+    task, split, files, spec, bert_config.vocab_size, cut_padding
+  )
 
 
 def make_data(
-  setup: Setup,
+  task: base.Task,
   split: Split,
   files: input_pipeline.RecordFiles,
   spec: input_pipeline.Spec,
+  vocab_size: int,
   finish: Callable[[tf.data.Dataset], tf.data.Dataset],
 ) -> run.Data:
   """Returns the data of records; `finish` makes batches for the model."""
-  train, vocab_size = setup.config.train, setup.bert_config.vocab_size
-  grouped = setup.config.group_by_length
+  train, grouped = task.config.train, task.config.group_by_length
 
   def training(steps_done: int) -> tf.data.Dataset:
     size, seed = train.train_batch_size, train.seed
@@ -215,6 +219,27 @@ def summarize(
   if num_repeated := len(inputs) - len(set(inputs)):
     parts.append(f"{num_repeated} repeated")
   return f"{split.source}: {'; '.join(parts)}."
+
+
+def describe_examples(
+  task: base.Task, splits: Mapping[str, Split], max_examples: int
+) -> dict[str, Any]:
+  """Returns what is new in run_info.Examples, by field."""
+  examples: dict[str, Any] = {
+    f"num_{name}": len(splits[name].rows)
+    for name in ("train", "dev")
+    if name in splits
+  }
+  if "dev" in splits or not max_examples:
+    rows = splits["dev"].rows if "dev" in splits else ()
+    shown = choose_examples(task, rows, max_examples)
+    examples["shown"] = shown or None
+    if shown:
+      logging.info(
+        f"run.json keeps {len(shown)} dev texts as examples for the server's "
+        "page; `num_run_examples=0` leaves them out."
+      )
+  return examples
 
 
 def choose_examples(

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.model.losses import Sums
+from bert_tf.model.model_config import BertConfig
 from bert_tf.model.tensor import Tensor
 
 Features = dict[str, tf.Tensor]
@@ -44,6 +45,15 @@ class Objective:
 
   has_loss: ClassVar[bool] = True
   first_results: ClassVar[tuple[str, ...]] = ()
+
+  @property
+  def metrics(self) -> tuple[str, ...]:
+    """Names of the results. The first is the default best_metric."""
+    return ("loss",)
+
+  def build_model(self, config: BertConfig) -> keras.Model:
+    """Returns the model, with random values."""
+    raise NotImplementedError
 
   def weights(self, features: Features, training: bool) -> dict[str, Tensor]:
     """Returns the weights of the losses, by name.

@@ -89,7 +89,7 @@ def test_a_resumed_run_ends_with_the_same_variables(tmp_path):
     )
     train_config = dataclasses.replace(config.train, **stop)
     config = dataclasses.replace(config, train=train_config)
-    pretraining.run(config, build_estimator=electra.build_estimator)
+    pretraining.run(config, objective=electra.ElectraObjective())
 
   train("whole")
   train("parts", stop_at_step=2)

@@ -119,7 +119,7 @@ def train(
     return
   runner.load_for_inference()
   results_by_name = runner.evaluate(input_fn(1000).take(3))
-  outputs, _ = next(runner.predict(input_fn(2000).take(1)))
+  outputs = next(runner.predict(input_fn(2000).take(1)))
   results_by_name["logits"] = outputs.next_sentence_logits.tolist()
   path = os.path.join(output_dir, "results.json")
   text_files.write_lines(path, [json.dumps(results_by_name)])

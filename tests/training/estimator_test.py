@@ -428,12 +428,10 @@ def test_prediction_yields_the_outputs_of_the_newest_checkpoint(tmp_path):
   make(tmp_path, 10).train(batches)
   w = weights_at(tmp_path, 10)["bert/w"]
   runner = make(tmp_path, 10)
-  with pytest.raises(RuntimeError, match="load_for_inference"):
-    next(runner.predict(batches(0)))
   assert runner.load_for_inference() == 10
   outputs = list(runner.predict(batches(0).take(2)))
   assert len(outputs) == 2
-  np.testing.assert_allclose(outputs[0][0], w * [1, 2, 3, 4], rtol=1e-6)
+  np.testing.assert_allclose(outputs[0], w * [1, 2, 3, 4], rtol=1e-6)
 
 
 def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
@@ -465,11 +463,11 @@ def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
     outputs = []
 
     def score(batches):
-      outputs.extend((o.tolist(), len(f["x"])) for o, f in batches)
+      outputs.extend(each.tolist() for each in batches)
       return {"num_batches": len(outputs)}
 
     results = runner.evaluate(dataset, score=score)
-    predictions = [p.tolist() for p, _ in runner.predict(dataset)]
+    predictions = [each.tolist() for each in runner.predict(dataset)]
     return results, outputs, predictions, seen
 
   *expected, _ = evaluate(tmp_path / "short")
@@ -477,5 +475,5 @@ def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
   *filled, shapes = evaluate(tmp_path / "filled")
   assert filled == expected
   assert filled[0]["num_batches"] == 2
-  assert filled[1] == [([0.5, 1.0], 2), ([1.5], 1)]
+  assert filled[1] == [[0.5, 1.0], [1.5]]
   assert set(shapes) == {(2,)}

@@ -10,10 +10,8 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import distribution, modeling, settings, tokenization
-from bert_tf.checkpoint import checkpoints
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.checkpoint.run_folder import RunFolder
-from bert_tf.checkpoint.run_info import RunInfo, Training
+from bert_tf.checkpoint.run_info import RunInfo
 from bert_tf.data import input_pipeline
 from bert_tf.data.pretraining import (
   dynamic_masking,
@@ -28,22 +26,13 @@ from bert_tf.model import heads, losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks.pretraining import pretraining_config, pretraining_start
 from bert_tf.tasks.pretraining.pretraining_config import PretrainingConfig
+from bert_tf.tasks.rows import Results
 from bert_tf.tasks.run import Data, Run
+from bert_tf.tasks.setup import open_folders
 from bert_tf.text import letter_case
-from bert_tf.training import results
 from bert_tf.training.config import TrainConfig
 from bert_tf.training.estimator import Estimator
 from bert_tf.training.objective import BatchSums, Features, Objective
-
-# Names of an evaluation's results. The first is the default best_metric.
-_RESULTS = (
-  "masked_lm_loss",
-  "masked_lm_accuracy",
-  "perplexity",
-  "next_sentence_loss",
-  "next_sentence_accuracy",
-  "loss",
-)
 
 # Adds labels to batches of records, as `mask` does.
 Labeller = Callable[..., PretrainingRecords]
@@ -76,6 +65,17 @@ class PretrainingObjective(Objective):
   """The losses of both heads, or of the masked LM only."""
 
   no_nsp: bool = False  # Whether the next-sentence loss is dropped.
+
+  @property
+  def metrics(self) -> tuple[str, ...]:
+    """Names of the results. The first is the default best_metric."""
+    names = ("masked_lm_loss", "masked_lm_accuracy", "perplexity", "loss")
+    nsp = ("next_sentence_loss", "next_sentence_accuracy")
+    return names if self.no_nsp else (*names, *nsp)
+
+  def build_model(self, config: modeling.BertConfig) -> heads.PretrainingModel:
+    """Returns BERT with both heads, with random values."""
+    return heads.PretrainingModel(config)
 
   def name_results(self, means: Mapping[str, float]) -> dict[str, float]:
     """Adds the perplexity of the masked pieces."""
@@ -121,10 +121,9 @@ def build_estimator(
   no_nsp: bool = False,
 ) -> Estimator:
   """Returns the Estimator; no_nsp drops the next-sentence loss."""
+  objective = PretrainingObjective(no_nsp)
   return Estimator(
-    lambda: heads.PretrainingModel(bert_config),
-    PretrainingObjective(no_nsp),
-    train_config,
+    lambda: objective.build_model(bert_config), objective, train_config
   )
 
 
@@ -132,107 +131,85 @@ def run(
   config: PretrainingConfig,
   label: Labeller = mask,
   set_values: Callable[..., None] = pretraining_start.set_values,
-  build_estimator: Callable[..., Estimator] = build_estimator,
-) -> dict[str, float | int] | None:
+  objective: Objective | None = None,
+) -> Results | None:
   """Trains and evaluates as configured; writes `eval_results.txt`.
 
   Args:
     config: the settings of the command.
     label: makes the labels of records, as `mask`.
     set_values: sets the initial values of a new model, unless they are random.
-    build_estimator: makes the Estimator of the model and its objective, as
-      `build_estimator`.
+    objective: what the model learns; None for a PretrainingObjective.
 
   Returns:
-    The results; None without an evaluation, or if a signal ended the training.
+    The results of the evaluation, if any; None if a signal ended the training.
 
   Raises:
     ValueError: before the first step, if flags, config, vocabulary, records and
       output_dir do not fit together.
   """
-  folder = RunFolder(config.train.output_dir, "pretraining")
-  model = ModelFolder.open_start(
-    config.train.init_checkpoint,
-    folder.path,
-    bert_config_file=config.bert_config_file,
-    vocab_file=config.vocab_file,
-  )
-  config = dataclasses.replace(
-    config,
-    bert_config_file=model.config_file,
-    vocab_file=model.vocab_file,
-    train=dataclasses.replace(config.train, init_checkpoint=model.weights),
-  )
-  check(config, model)
-  best_metric = config.train.best_metric or _RESULTS[0]
-  train = dataclasses.replace(config.train, best_metric=best_metric)
-  config = dataclasses.replace(config, train=train)
-  records = _open_records(config, model, label)
+  objective = objective or PretrainingObjective(config.no_nsp)
+  config, folder, start = open_folders(config)
+  check(config, start)
+  train = config.train.choose_best_metric(objective.metrics)
+  records = _open_records(config, start, label)
   if not config.do_train and not folder.is_begun:
     names = heads.MASKED_LM.shapes
-    if lacking := [name for name in names if name not in model.shapes]:
+    if lacking := [name for name in names if name not in start.shapes]:
       raise ValueError(
-        f"There is no trained model, since {model.weights or folder.path} has "
+        f"There is no trained model, since {start.weights or folder.path} has "
         f"no {lacking[0]}. Set `do_train`, or set `init_checkpoint` to a "
         "trained model."
       )
-  with folder.exclusive(config.do_train) as folder:
-    first = records["train" if "train" in records else "dev"]
-    # The letter case is that of the records, or of the run in output_dir.
-    # Without training, the run comes first.
-    cases = [
-      pretraining_shards.read_case(first.files.paths),
-      letter_case.get_case(folder.info and folder.info.settings),
-    ]
-    known = [case for case in cases if case.do_lower_case is not None]
-    unknown = [letter_case.Case()]
-    info = RunInfo(
-      task=folder.task,
-      settings=(known or unknown)[0 if config.do_train else -1],
-      training=folder.info.training if folder.info else Training(),
-    )
-    folder.prepare(info, model)
-    num_records = first.files.num_records
-    results.add_command(folder.path, config, f"{num_records} records")
-    runner = build_estimator(model.config, train, config.no_nsp)
-    data = {
-      split: _make_data(config, model.config, each)
+  first = records["train" if "train" in records else "dev"]
+  num_records = first.files.num_records
+
+  def describe(saved: RunInfo) -> RunInfo:
+    case = pretraining_shards.read_case(first.files.paths)
+    if case.do_lower_case is None:
+      case = letter_case.get_case(saved.settings)
+    return RunInfo(task=saved.task, settings=case, training=saved.training)
+
+  with Run.prepare(
+    dataclasses.replace(config, train=train),
+    folder,
+    start,
+    objective,
+    describe,
+    lambda _: {
+      split: _make_data(config, start.config, each)
       for split, each in records.items()
-    }
+    },
+    f"{num_records} records",
+  ) as run:
     if config.do_train:
-      num_steps = train.num_train_steps
-      num_epochs = num_steps * train.train_batch_size / num_records
-      work = f"{num_steps:,} steps, {num_epochs:.1f} epochs"
+      num_epochs = train.num_train_steps * train.train_batch_size / num_records
+      work = f"{train.num_train_steps:,} steps, {num_epochs:.1f} epochs"
       if train.train_seconds:
         work = f"{train.train_seconds / 60:g} min"
       logging.info(
         f"{num_records:,} {first.record_format} records of length "
         f"{config.max_seq_length}, batches of {train.train_batch_size}: {work}."
       )
-      is_new = not checkpoints.list_checkpoints(folder.path)
-      if is_new and config.initial_values != pretraining_config.RANDOM:
+      is_random = config.initial_values == pretraining_config.RANDOM
+      if not is_random and not folder.is_begun:
         logging.info("Counting word pieces for the initial values.")
-        set_values(runner.model, data["train"].training(0), train.seed)
-    run = Run(runner.objective, config, folder, runner, data)
-    return run.execute() or None
+        batches = run.data["train"].training(0)
+        set_values(run.runner.model, batches, train.seed)
+    return run.execute()
 
 
-def check(config: PretrainingConfig, model: ModelFolder) -> None:
+def check(config: PretrainingConfig, start: ModelFolder) -> None:
   """Raises ValueError if the settings do not fit together or the model."""
   train = config.train
-  if not config.do_train and not config.do_eval:
-    raise ValueError("There is nothing to do. Set `do_train` or `do_eval`.")
-  train.check_best_metric(
-    [n for n in _RESULTS if not (config.no_nsp and "sentence" in n)]
-  )
-  model.config.check_lengths(config.max_seq_length, model.config_file)
+  start.config.check_lengths(config.max_seq_length, start.config_file)
   if config.max_predictions_per_seq > config.max_seq_length:
     raise ValueError(
       f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
       f"max_seq_length {config.max_seq_length}. Lower it."
     )
-  if model.vocab_file:
-    _ = model.vocab  # Raises ValueError if it does not fit the config.
+  if start.vocab_file:
+    _ = start.vocab  # Raises ValueError if it does not fit the config.
   if not config.do_train:
     return
   if train.init_checkpoint and (

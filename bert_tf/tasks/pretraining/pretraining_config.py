@@ -18,6 +18,7 @@ class PretrainingConfig(MaskingConfig):
   read; of masked records, max_predictions_per_seq is the number of positions.
   """
 
+  task: ClassVar[str] = "pretraining"  # As in run.json.
   do_predict: ClassVar[bool] = False
 
   # Its flag is made by cli/model_flags.py. Without one and without
