@@ -131,7 +131,7 @@ class Setup(Generic[Config]):
     if not config.do_train:
       raise ValueError(
         f"There is no trained model, since {self.folder.path} has no "
-        "checkpoint. Set `do_train`, or set `init_checkpoint` to a trained model."
+        "checkpoint. Set `do_train`, or `init_checkpoint` to a trained model."
       )
     logging.warning(
       "`init_checkpoint` is not set, so the whole model starts from RANDOM "
