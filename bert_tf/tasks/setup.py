@@ -5,6 +5,7 @@ one model and words in another. The files beside a checkpoint name the task and
 the labels of its head. A run keeps the head only if both match its own.
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.checkpoint import run_info
+from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.checkpoint.run_folder import RunFolder
 from bert_tf.files import messages
@@ -118,11 +119,12 @@ class Setup(Generic[Config]):
     """Returns the config with encoder_only set if the run starts a new head.
 
     Raises:
-      ValueError: if do_train is not set and there is no trained head of the
-        task and its labels.
+      ValueError: if output_dir holds a run of another task, or if do_train is
+        not set and there is no trained head of the task and its labels.
     """
     config = self.config
     if self.folder.is_begun:
+      self._check_resumed(next(iter(model.heads[0].shapes)))
       return config
     if self.head_path:
       encoder_only = not self._takes_head(model, labels)
@@ -138,6 +140,20 @@ class Setup(Generic[Config]):
       "values instead of a pre-trained BERT."
     )
     return config
+
+  def _check_resumed(self, variable: str) -> None:
+    """Raises ValueError if the newest checkpoint lacks the task's variable.
+
+    Without a run.json, only the checkpoint tells the task. A damaged one is
+    left to `restore`, which may take an older one.
+    """
+    path = checkpoints.find_latest(self.folder.path)
+    with contextlib.suppress(checkpoints.DamagedCheckpointError):
+      if path and variable not in checkpoints.CheckpointReader(path).shapes:
+        raise ValueError(
+          f"{self.folder.path} holds a run of another task: {path} has no "
+          f"{variable}. Choose another `output_dir`."
+        )
 
   def _takes_head(
     self, model: type[heads.HeadModel], labels: run_info.LabelSpec | None
