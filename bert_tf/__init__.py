@@ -1,11 +1,14 @@
 """BERT on TensorFlow 2 and Keras 3."""
 
 import ast
+import gc
 import importlib
 import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
+
+from bert_tf.model.kernels import backend
 
 if TYPE_CHECKING:
   from bert_tf.checkpoint.hub.download import download as download
@@ -60,6 +63,8 @@ if "xla_gpu_enable_cublaslt" not in _flags and _flags[:2] in ("", "--"):
   _flags = f"{_flags} --xla_gpu_enable_cublaslt=true".strip()
   os.environ["XLA_FLAGS"] = _flags
 
+sys.meta_path.insert(0, backend.KerasFinder())
+
 
 # Type checkers and editors read the imports above. At run time, a module is
 # imported when a name is first used, because it imports TensorFlow.
@@ -96,10 +101,17 @@ def __getattr__(name: str) -> Any:
     rest = re.sub(r"^(TF)?(Bert|Auto)(Model(?=For))?|Fast$", "", name)
     hint = f"; use bert_tf.{_HERE[rest]}" if rest in _HERE else ""
     raise AttributeError(f"bert_tf has no {name!r}{hint}")
-  from bert_tf.model.kernels import backend
-
   backend.check_tensorflow()
-  return getattr(importlib.import_module(_MODULES[name]), name)
+  # Python would collect garbage several times while TensorFlow is imported,
+  # which takes half a second and frees nothing.
+  is_collecting = gc.isenabled()
+  gc.disable()
+  try:
+    module = importlib.import_module(_MODULES[name])
+  finally:
+    if is_collecting:
+      gc.enable()
+  return getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -149,9 +149,17 @@ bert-tf swag --data_dir=swag --do_train --do_eval \
 # BERT without a head: TF Hub's interface, and vectors of texts.
 ENCODER = TaskSpec(
   name="encoder",
-  task="bert_tf.tasks.encoder.EncoderTask",
+  task="bert_tf.tasks.encoder.task.EncoderTask",
   settings="bert_tf.tasks.config.EncoderSettings",
   text_signatures="bert_tf.export.text.encoder_signatures",
+  command="vectors",
+  config="bert_tf.tasks.encoder.config.VectorsConfig",
+  help=r"""Trains BERT to compute vectors of texts, to search and compare with.
+
+bert-tf vectors --data_file=questions.csv --text_a_column=question \
+    --text_b_column=answer --model=minilm --output_dir=out \
+    --do_train --do_eval
+""",
 )
 
 _ALL = (PRETRAINING, CLASSIFICATION, SQUAD, NER, SWAG, ENCODER)

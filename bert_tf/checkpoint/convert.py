@@ -111,6 +111,10 @@ def read_pretrained(files: ModelFolder) -> Pretrained:
       f"its head has {num_labels} outputs."
     )
   encoder_files = sentence_transformers.read_files(files.folder)
+  if not encoder_files and getattr(run.settings, "pooling", None):
+    encoder_files = sentence_transformers.describe(
+      run.settings, config.hidden_size
+    )
   return Pretrained(config, tensors, run, files.vocab_content, encoder_files)
 
 

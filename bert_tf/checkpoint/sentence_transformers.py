@@ -43,6 +43,37 @@ def read_files(folder: str) -> dict[str, bytes]:
   return {n: paths.read_bytes(p) for n, p in places.items() if paths.exists(p)}
 
 
+def describe(settings: VectorSettings, hidden_size: int) -> dict[str, bytes]:
+  """Returns the contents of the files for an encoder, by path."""
+  steps = [("", "Transformer"), ("1_Pooling", "Pooling")]
+  if settings.normalize:
+    steps.append(("2_Normalize", "Normalize"))
+  modules = [
+    {
+      "idx": i,
+      "name": str(i),
+      "path": path,
+      "type": f"sentence_transformers.models.{name}",
+    }
+    for i, (path, name) in enumerate(steps)
+  ]
+  pooling: dict[str, Any] = {"word_embedding_dimension": hidden_size}
+  pooling |= {key: mode == settings.pooling for key, mode in _POOLINGS.items()}
+  transformer = {
+    "max_seq_length": settings.max_seq_length,
+    "do_lower_case": False,
+  }
+  contents = {
+    MODULES: modules,
+    TRANSFORMER_CONFIG: transformer,
+    POOLING_CONFIG: pooling,
+  }
+  return {
+    name: f"{json_files.encode(content, indent=2)}\n".encode()
+    for name, content in contents.items()
+  }
+
+
 def read_settings(folder: str) -> VectorSettings | None:
   """The settings in a model's folder; None without a modules.json.
 

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import gc
-import importlib.abc
 import io
 import logging as python_logging
 import os
@@ -12,7 +11,7 @@ import signal
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from absl import app, flags, logging
 
@@ -24,9 +23,9 @@ from bert_tf.model.kernels import backend
 # A shell's exit status of a program ended by a signal is this plus its number.
 _SIGNAL_STATUS = 128
 
-# Keras on TensorFlow imports these packages if they are installed, but no
-# command needs them there. They add a third to the import time of TensorFlow.
-HIDDEN_FROM_KERAS = ("IPython", "PIL", "cv2", "matplotlib", "pandas", "sklearn")
+# Keras imports these packages if they are installed, but no command needs
+# them there.
+HIDDEN_FROM_KERAS = ("IPython", "PIL", "pandas")
 
 
 class _LogFormatter(python_logging.Formatter):
@@ -35,21 +34,6 @@ class _LogFormatter(python_logging.Formatter):
     if record.levelno > python_logging.INFO:
       record.message = f"{record.levelname.lower()}: {record.message}"
     return super().formatMessage(record)
-
-
-class KerasFinder(importlib.abc.MetaPathFinder):
-  """Checks Keras' backend when Keras is imported and hides packages from it."""
-
-  def find_spec(
-    self, fullname: str, path: Sequence[str] | None, target: object = None
-  ) -> None:
-    """Raises an error for packages to hide; leaves others to Python."""
-    if fullname == "keras":
-      backend.check_tensorflow()
-    elif fullname in HIDDEN_FROM_KERAS:
-      keras = sys.modules.get("keras")
-      if keras and not hasattr(keras, "__version__"):  # While it is imported.
-        raise ModuleNotFoundError(f"Keras need not import {fullname}.")
 
 
 def _stop(number: int, frame: types.FrameType | None) -> None:
@@ -219,7 +203,10 @@ def run(
     for config in configs:
       config_flags.define(config)
     # Before the first import of Keras.
-    sys.meta_path.insert(0, KerasFinder())
+    sys.meta_path.insert(0, backend.KerasFinder(HIDDEN_FROM_KERAS))
+    # Python's own threshold of 700 new objects collects garbage for a quarter
+    # of a second while TensorFlow is imported, and frees nothing.
+    gc.set_threshold(50_000)
     if isinstance(sys.stdout, io.TextIOWrapper):
       sys.stdout.reconfigure(errors="backslashreplace")
     parser = functools.partial(_parse, description or "")

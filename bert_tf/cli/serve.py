@@ -72,7 +72,7 @@ def run(config: CommandConfig) -> None:
   """Loads the models and serves them until the server is stopped."""
   folders = config.folders()
   # A port in use and a missing model are reported before TensorFlow is loaded.
-  sockets = config.server.listen()
+  url, sockets = config.server.listen()
   for folder in folders.values():
     download.resolve_model(folder)
   from bert_tf.inference import predictor
@@ -85,21 +85,20 @@ def run(config: CommandConfig) -> None:
     for name, folder in folders.items()
   }
 
-  def started(url: str) -> None:
-    if config.server.log_format == "json":
-      line = {"event": "started", "url": url, "models": folders}
-      print(metrics.log_line("json", line), flush=True)
-      return
+  if config.server.log_format == "json":
+    line = {"event": "started", "url": url, "models": folders}
+    print(metrics.log_line("json", line), flush=True)
+  else:
     for name, folder in folders.items():
       path = f"{url}/v1/models/{name}:predict"
       print(f"{folder}: {url}/ and {path}", flush=True)
       if task := models[name].tasks.get("text"):
         word = "[MASK]" if "masked_lm_logits" in task.outputs else "text"
         needed = task.fields[: task.num_required]
-        row = {field: f"a {word}" for field in needed}
-        choices = {"choices": ["this", "that"]} if "choices" in row else {}
-        body = json.dumps({"instances": [row | choices]})
+        row: dict[str, object] = dict.fromkeys(needed, f"a {word}")
+        if "choices" in row:
+          row["choices"] = ["this", "that"]
+        body = json.dumps({"instances": [row]})
         kind = "Content-Type: application/json"
         print(f"  curl -H '{kind}' -d '{body}' {path}", flush=True)
-
-  application.run(models, config.server, started, sockets)
+  application.run(models, config.server, sockets)

@@ -24,7 +24,8 @@ from bert_tf.inference.rows import (
   to_rows,
 )
 from bert_tf.modeling import Tensor
-from bert_tf.tasks import base, encoder
+from bert_tf.tasks import base
+from bert_tf.tasks.encoder.task import EncoderTask, pool_vectors
 from bert_tf.text.unknown_pieces import PieceCounts
 from bert_tf.training import progress
 
@@ -107,9 +108,7 @@ class FeatureExtractor:
           "layers."
         )
     tokenizer = files.make_tokenizer(files.case)
-    self._task = encoder.EncoderTask(
-      tokenizer=tokenizer, settings=files.settings
-    )
+    self._task = EncoderTask(tokenizer=tokenizer, settings=files.settings)
     self._counts = PieceCounts(tokenizer, "the texts")
     self._function: ids_functions.IdsFunction
     if files.is_runtime_file:
@@ -192,7 +191,7 @@ class FeatureExtractor:
       [sequence], [vectors] = inputs.sequences, outputs  # [K, F, D]
       ids = sequence.input_ids
       tokens = tokenizer.convert_ids_to_tokens(ids)
-      pooled = encoder.pool(vectors[:, : len(ids)], self.config.pooling)
+      pooled = pool_vectors(vectors[:, : len(ids)], self.config.pooling)
       # Copies, so that features of a text do not keep its batch in memory.
       return TextFeatures(tuple(tokens), pooled.copy())
 

@@ -7,7 +7,7 @@ or a DataFrame with the names of the inputs as columns.
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from bert_tf.files import messages, tables
 from bert_tf.tasks.base import Inputs, ModelInput
@@ -109,6 +109,48 @@ def check_texts(name: str, value: Any, is_list: bool) -> None:
     raise ValueError(f"{name} is not a Unicode text: {_short(value)}")
 
 
+class RowAnswers(Generic[Output, Answer]):
+  """The answers of rows, each made as soon as all outputs of its row are known.
+
+  So the outputs do not pile up.
+
+  Args:
+    rows: the rows.
+    answer: returns the answer of a row from the outputs of its sequences.
+  """
+
+  def __init__(
+    self,
+    rows: Sequence[Inputs],
+    answer: Callable[[Inputs, list[Output]], Answer],
+  ) -> None:
+    self._rows, self._answer = rows, answer
+    # The outputs of each row without an answer, by the number of the sequence.
+    self._outputs: list[dict[int, Output]] = [{} for _ in rows]
+    self._answers = {
+      i: answer(row, []) for i, row in enumerate(rows) if not row.sequences
+    }
+
+  def add(self, row: int, sequence: int, output: Output) -> Answer | None:
+    """Adds an output; returns the answer of its row if it is the last one."""
+    outputs = self._outputs[row]
+    outputs[sequence] = output
+    if len(outputs) < len(self._rows[row].sequences):
+      return None
+    in_order = [outputs[number] for number in sorted(outputs)]
+    outputs.clear()  # Frees the memory.
+    self._answers[row] = self._answer(self._rows[row], in_order)
+    return self._answers[row]
+
+  def are_complete(self) -> bool:
+    """Returns whether all rows have answers."""
+    return len(self._answers) == len(self._rows)
+
+  def in_order(self) -> list[Answer]:
+    """Returns the answers of all rows."""
+    return [self._answers[i] for i in range(len(self._rows))]
+
+
 def answer_rows(
   rows: Iterable[Inputs],
   compute: Callable[[list[ModelInput]], Iterable[Output]],
@@ -125,8 +167,7 @@ def answer_rows(
   Args:
     rows: the rows, of which a block is read at a time.
     compute: returns the outputs of the sequences of a batch, in order.
-    answer: returns the answer of a row from the outputs of its sequences. It is
-      called when the last one is known, so that outputs do not pile up.
+    answer: returns the answer of a row from the outputs of its sequences.
     batch_size: returns the number of sequences in a batch from the length of
       the longest.
     block_size: the number of rows in a block.
@@ -134,27 +175,20 @@ def answer_rows(
   """
   rows = iter(rows)
   while block := list(itertools.islice(rows, block_size)):
-    sequences = [(i, s) for i, row in enumerate(block) for s in row.sequences]
-    order = sorted(
-      range(len(sequences)), key=lambda n: -len(sequences[n][1].input_ids)
-    )
+    waiting = [
+      (row, number, sequence)
+      for row, inputs in enumerate(block)
+      for number, sequence in enumerate(inputs.sequences)
+    ]
+    waiting.sort(key=lambda each: -len(each[2].input_ids))
     batches = []
-    while order:
-      size = batch_size(len(sequences[order[0]][1].input_ids))
-      batches.append(order[:size])
-      order = order[size:]
-    # The outputs of each row by the number of the sequence in the block.
-    outputs: list[dict[int, Output]] = [{} for _ in block]
-    answers = {
-      i: answer(row, []) for i, row in enumerate(block) if not row.sequences
-    }
+    while waiting:
+      size = batch_size(len(waiting[0][2].input_ids))
+      batches.append(waiting[:size])
+      waiting = waiting[size:]
+    answers = RowAnswers(block, answer)
     for batch in progress.track(batches, label, "batch", len(batches)):
-      computed = compute([sequences[number][1] for number in batch])
-      for number, output in zip(batch, computed):
-        i, _ = sequences[number]
-        outputs[i][number] = output
-        if len(outputs[i]) == len(block[i].sequences):
-          in_order = [outputs[i][key] for key in sorted(outputs[i])]
-          answers[i] = answer(block[i], in_order)
-          outputs[i].clear()  # Frees the memory.
-    yield from (answers[i] for i in range(len(block)))
+      computed = compute([sequence for _, _, sequence in batch])
+      for (row, number, _), output in zip(batch, computed):
+        answers.add(row, number, output)
+    yield from answers.in_order()

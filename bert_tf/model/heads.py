@@ -562,14 +562,10 @@ class MultipleChoiceModel(HeadModel):
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the scores, float [B, C], of features of int [B, C, F]."""
-    shape = ops.shape(features["input_ids"])
-    inputs = {
-      name: ops.reshape(features[name], (-1, shape[2]))  # [B*C, F]
-      for name in ("input_ids", "input_mask", "segment_ids")
-      if features.get(name) is not None
-    }
-    scores = self._logits(self.pooled_output(inputs, training), training)
-    return ops.reshape(scores, (-1, shape[1]))  # [B, C]
+    num_choices = ops.shape(features["input_ids"])[1]
+    pooled_output = self.pooled_output(_flatten_choices(features), training)
+    scores = self._logits(pooled_output, training)
+    return ops.reshape(scores, (-1, num_choices))  # [B, C]
 
   @classmethod
   def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
@@ -581,6 +577,41 @@ class MultipleChoiceModel(HeadModel):
       "probabilities": losses.probabilities(output),
       "choice": tf.argmax(output, axis=-1, output_type=tf.int32),
     }
+
+
+class VectorOutput(NamedTuple):
+  """The output of VectorModel."""
+
+  sequence_output: Tensor  # float [B, C, F, D]
+
+
+@serialization.register
+class VectorModel(HeadModel):
+  """BertModel as it is trained to compute vectors of texts, without a head.
+
+  An example consists of C texts, such as a pair.
+  """
+
+  task = task_registry.ENCODER.name
+  heads = ()
+  reads_pooled_output = False
+  input_shape_names = ("B", "C", "F")
+
+  def call(self, features: Features, training: bool = False) -> VectorOutput:
+    """Returns the last layer for features of int [B, C, F]."""
+    shape = ops.shape(features["input_ids"])
+    hidden = self.sequence_output(_flatten_choices(features), training)
+    return VectorOutput(ops.reshape(hidden, (*shape, self.config.hidden_size)))
+
+
+def _flatten_choices(features: Features) -> dict[str, Tensor]:
+  """Returns the model's inputs, int [B*C, F], of features of int [B, C, F]."""
+  length = ops.shape(features["input_ids"])[2]
+  return {
+    name: ops.reshape(features[name], (-1, length))
+    for name in ("input_ids", "input_mask", "segment_ids")
+    if features.get(name) is not None
+  }
 
 
 def _models_by_task(task: str | None) -> list[type[HeadModel]]:

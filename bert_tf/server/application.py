@@ -14,7 +14,8 @@ import mimetypes
 import pathlib
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -63,9 +64,14 @@ convertors.register_url_convertor("model", _NameConvertor())
 
 
 class _Uvicorn(uvicorn.Server):
-  @contextlib.contextmanager
-  def capture_signals(self) -> Iterator[None]:
-    yield  # uvicorn's signal handlers would set the exit status.
+  """Ends with status 0 after a first signal, and at once at a second one."""
+
+  def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    name = signal.Signals(sig).name
+    logging.info("%s: finishing running requests, then stopping.", name)
+    for each in (signal.SIGTERM, signal.SIGINT):
+      signal.signal(each, signal.SIG_DFL)
+    self.should_exit = True
 
 
 class _Protocol(httptools_impl.HttpToolsProtocol):
@@ -90,7 +96,12 @@ class _Protocol(httptools_impl.HttpToolsProtocol):
 
 
 class Server:
-  """Serves models in the running event loop."""
+  """Serves models over HTTP.
+
+  Attributes:
+    application: the routes, with the limits of requests.
+    uvicorn: answers at open sockets, in the event loop of its `run`.
+  """
 
   def __init__(
     self, predictors: Mapping[str, Predictor], config: ServerConfig
@@ -102,22 +113,14 @@ class Server:
     self._config = config
     self._is_warm = False
     self._metrics = metrics.Metrics(lambda: self._batcher.queue)
-    self._batcher = batching.Batcher(config, self._metrics.batch)
-    self._texts = batching.Worker("text", config.max_stall_s)
-    self._workers = (*self._batcher.workers, self._texts)
-    application: Any = limits.Middleware(
-      self.application(), config, self._metrics
-    )
-    if config.cors_origin:
-      application = cors.CORSMiddleware(
-        application, config.cors_origin, ["GET", "POST"], ["*"]
-      )
-    self._uvicorn = _Uvicorn(
+    self.application = self._build_application()
+    self.uvicorn = _Uvicorn(
       uvicorn.Config(
-        application,
+        self.application,
+        loop="asyncio",
         http=_Protocol,
         ws="none",
-        lifespan="off",
+        lifespan="on",
         log_config=None,
         log_level="error",
         access_log=False,
@@ -129,45 +132,38 @@ class Server:
     )
 
   @contextlib.asynccontextmanager
-  async def running(
-    self, sockets: Sequence[socket.socket]
-  ) -> AsyncIterator[str]:
-    """Answers at open sockets within the context; yields the address.
-
-    At its end, new connections are refused and running requests finished.
-    """
-    host, port = sockets[0].getsockname()[:2]
-    serving = asyncio.create_task(self._uvicorn.serve([*sockets]))
+  async def _lifespan(self, application: Any) -> AsyncIterator[None]:
+    """Begins before the first request and ends after the last answer."""
+    self._batcher = batching.Batcher(self._config, self._metrics.batch)
+    self._texts = batching.Worker("text", self._config.max_stall_s)
     warming = asyncio.create_task(self._warm_up())
-    try:
-      yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    finally:
-      warming.cancel()
-      self._uvicorn.should_exit = True
-      await serving
-      await self._batcher.close()
-      self._texts.close()
+    yield
+    warming.cancel()
+    await self._batcher.close()
+    self._texts.close()
 
-  def application(self) -> fastapi.FastAPI:
-    """Returns the application with its routes."""
-    application = fastapi.FastAPI(
-      title="bert_tf",
-      version=bert_tf.__version__,
-      redoc_url=None,
-      responses={"4XX": {"description": "An object with the key `error`."}},
-    )
-
+  def _build_application(self) -> fastapi.FastAPI:
     async def respond(
       request: fastapi.Request, error: Exception
     ) -> responses.Response:
       return limits.error_response(request.scope, error)
 
-    for error in (
-      starlette_exceptions.HTTPException,
-      exceptions.RequestValidationError,
-      Exception,
-    ):
-      application.add_exception_handler(error, respond)
+    application = fastapi.FastAPI(
+      title="bert_tf",
+      version=bert_tf.__version__,
+      redoc_url=None,
+      responses={"4XX": {"description": "An object with the key `error`."}},
+      exception_handlers={
+        starlette_exceptions.HTTPException: respond,
+        exceptions.RequestValidationError: respond,
+      },
+      lifespan=self._lifespan,
+    )
+    application.add_middleware(limits.Middleware, self._config, self._metrics)
+    if self._config.cors_origin:
+      application.add_middleware(
+        cors.CORSMiddleware, self._config.cors_origin, ["GET", "POST"], ["*"]
+      )
     for path in ("/", "/page/{name}"):
       application.get(path, include_in_schema=False)(self._get_page)
     application.get("/metrics", include_in_schema=False)(self._get_metrics)
@@ -213,7 +209,7 @@ class Server:
 
   async def get_health(self) -> responses.Response:
     """Answers 200 unless the computation has stalled."""
-    for worker in self._workers:
+    for worker in (*self._batcher.workers, self._texts):
       worker.check()
     first = next(iter(self._models.values()))
     return limits.json_response(
@@ -222,7 +218,7 @@ class Server:
 
   async def get_ready(self) -> responses.Response:
     """Answers 200 if the models are warm and the server does not stop."""
-    if not self._is_warm or self._uvicorn.should_exit:
+    if not self._is_warm or self.uvicorn.should_exit:
       raise HttpError(503, "a model is not warm, or the server stops.")
     return await self.get_health()
 
@@ -374,7 +370,8 @@ class Server:
     else:
       inputs = await self._texts.run(signature.preprocess, rows)
     num_windows = sum(len(row.sequences) for row in inputs)
-    request.scope["wait"](num_windows)
+    # At most one batch, because the requests in the queue take turns.
+    request.scope["waiting"] = min(num_windows, self._config.max_batch_size)
     answers = await self._batcher.submit(signature, inputs)
     self._metrics.inputs(*signature.name, len(rows), num_windows)
     return answers
@@ -402,36 +399,12 @@ class Server:
 def run(
   predictors: Mapping[str, Predictor],
   config: ServerConfig,
-  started: Callable[[str], None],
   sockets: Sequence[socket.socket],
 ) -> None:
-  """Serves at open sockets until SIGTERM or Ctrl-C, or at once the second.
-
-  `started` is called with the address when the server answers.
-  """
-
-  async def serve() -> None:
-    loop = asyncio.get_running_loop()
-    stopped = loop.create_future()
-
-    def stop(number: int) -> None:
-      name = signal.Signals(number).name
-      logging.info("%s: finishing running requests, then stopping.", name)
-      for each in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(each)
-      stopped.set_result(None)
-
-    server = Server(predictors, config)
-    async with server.running(sockets) as url:
-      for number in (signal.SIGTERM, signal.SIGINT):
-        # On Windows, Ctrl-C is a KeyboardInterrupt.
-        with contextlib.suppress(NotImplementedError):
-          loop.add_signal_handler(number, stop, number)
-      started(url)
-      await stopped
-
+  """Serves at open sockets until SIGTERM or Ctrl-C, or at once the second."""
+  server = Server(predictors, config)
   # Collecting TensorFlow's half a million objects would stop the event loop for
   # 0.3 s of a core, again and again while many requests wait.
   gc.collect()
   gc.freeze()
-  asyncio.run(serve())
+  server.uvicorn.run([*sockets])

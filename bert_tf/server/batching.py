@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 
 from absl import logging
 
+from bert_tf.inference.rows import RowAnswers
 from bert_tf.server.config import ServerConfig
 from bert_tf.server.limits import HttpError
 from bert_tf.server.models import Signature
@@ -42,14 +43,13 @@ _MAX_RATIO, _SHORT_SIZE = 2, 32
 @dataclasses.dataclass(eq=False)
 class _Request:
   signature: Signature
-  rows: Sequence[base.Inputs]
+  answers: RowAnswers[Any, Any]
   result: asyncio.Future  # Done when all rows have answers.
   arrived: float  # Time of arrival by time.monotonic.
   waiting: list["_Input"] = dataclasses.field(default_factory=list)
-  # Outputs of rows without an answer, by row and input, and answers by row.
-  outputs: dict[int, dict[int, Any]] = dataclasses.field(default_factory=dict)
-  answers: dict[int, Any] = dataclasses.field(default_factory=dict)
   num_values: int = 0  # In the answers.
+  # For the answers: several threads may compute inputs of the request.
+  lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
   def fail(self, error: BaseException) -> None:
     """Raises an error in `submit`, unless the client has disconnected."""
@@ -74,8 +74,6 @@ class Worker:
   until it returns. The thread is a daemon, so a stalled call does not keep the
   process from ending.
   """
-
-  batch: Sequence[_Input] = ()  # Inputs that the thread of a batcher computes.
 
   def __init__(self, name: str, max_call_s: float) -> None:
     self._name = name
@@ -165,7 +163,7 @@ class Batcher:
     self._on_batch = on_batch
     self._config = config
     self.queue: collections.deque[_Request] = collections.deque()
-    self._lock = threading.Lock()  # For outputs and answers of requests.
+    self._open: set[_Request] = set()  # Those without a result.
     self._arrival = asyncio.Event()
     self.workers = [
       Worker("compute", config.max_stall_s)
@@ -182,22 +180,23 @@ class Batcher:
     stalled.
     """
     result = asyncio.get_running_loop().create_future()
-    request = _Request(signature, rows, result, time.monotonic())
+    answers = RowAnswers(rows, signature.postprocess)
+    request = _Request(signature, answers, result, time.monotonic())
     for index, row in enumerate(rows):
-      if not row.sequences:
-        request.answers[index] = signature.postprocess(row, [])
       for number, value in enumerate(row.sequences):
         size = signature.size(value)
         request.waiting.append(_Input(request, index, number, value, size))
     if request.waiting:
+      self._open.add(request)
       self.queue.append(request)
       self._arrival.set()
       try:
         await result
       finally:  # The client may have disconnected.
+        self._open.remove(request)
         if request in self.queue:
           self.queue.remove(request)
-    return [request.answers[index] for index in range(len(rows))]
+    return answers.in_order()
 
   async def close(self) -> None:
     """Stops the batcher; waiting requests fail with status 503."""
@@ -209,8 +208,7 @@ class Batcher:
       worker.close()
 
   def _fail_all(self, error: Exception) -> None:
-    computing = [each.request for w in self.workers for each in w.batch]
-    for request in (*computing, *self.queue):
+    for request in self._open:
       request.fail(error)
     self.queue.clear()
 
@@ -225,11 +223,9 @@ class Batcher:
         timer.cancel()
         continue
       try:
-        worker.batch = self._take()
-        await self._answer(worker, worker.batch)
+        await self._answer(worker, self._take())
       except Exception as error:  # noqa: BLE001  Raised in `submit`.
         self._fail_all(error)
-      worker.batch = ()
 
   def _seconds_to_batch(self, worker: Worker) -> float:
     """Returns after how many seconds a thread looks again, unless woken."""
@@ -304,8 +300,7 @@ class Batcher:
         await self._answer(worker, [each])
       return
     for request in {each.request for each in batch}:
-      has_all = len(request.answers) == len(request.rows)
-      if has_all and not request.result.done():
+      if request.answers.are_complete() and not request.result.done():
         request.result.set_result(None)
     self._on_batch(len(batch), seconds)
 
@@ -321,20 +316,12 @@ class Batcher:
     seconds = time.monotonic() - start
     limit = self._config.max_answer_values
     for each, output in pairs:
-      request, row = each.request, each.request.rows[each.row]
-      with self._lock:
-        by_number = request.outputs.setdefault(each.row, {})
-        by_number[each.number] = output
-        if len(by_number) < len(row.sequences):
-          continue
-        del request.outputs[each.row]  # Frees the memory.
-      ordered = [by_number[number] for number in range(len(by_number))]
+      request = each.request
       try:
-        answer = signature.postprocess(row, ordered)
-        num_values = count_values(answer)
-        with self._lock:
-          request.answers[each.row] = answer
-          request.num_values += num_values
+        with request.lock:
+          answer = request.answers.add(each.row, each.number, output)
+          if answer is not None:
+            request.num_values += count_values(answer)
         if request.num_values > limit:
           raise HttpError(
             413,

@@ -97,8 +97,8 @@ class ServerConfig:
   def __post_init__(self) -> None:
     settings.check(self)
 
-  def listen(self) -> list[socket.socket]:
-    """Opens the sockets of the server, one for each address of `host`.
+  def listen(self) -> tuple[str, list[socket.socket]]:
+    """Returns the server's URL, and an open socket for each address of `host`.
 
     Clients that connect before the server reads from them wait.
 
@@ -125,4 +125,5 @@ class ServerConfig:
       # Accepted sockets inherit it. uvicorn writes head and body separately, so
       # that the body would otherwise wait for the client's delayed ACK.
       each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return opened
+    host, port = opened[0].getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}", opened

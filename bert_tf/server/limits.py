@@ -1,4 +1,4 @@
-"""What a request passes before it reaches the application.
+"""What a request passes before it reaches its route, and the form of errors.
 
 The middleware checks its host and headers, refuses it if too many rows wait,
 reads its body within limits, and ends its task when the client disconnects. It
@@ -7,7 +7,6 @@ counts and logs every answer.
 
 import asyncio
 import contextlib
-import functools
 import logging as std_logging
 import re
 import sys
@@ -109,9 +108,10 @@ def _to_http_error(scope: types.Scope, error: Exception) -> HttpError:
 class Middleware:
   """An ASGI application around another one.
 
-  It stores `num_bytes`, the size of the body, in the scope of a request. The
-  application stores `rows` there, and calls `scope["wait"]` with the number of
-  its inputs, which then count as waiting.
+  It stores `num_bytes`, the size of the body, in the scope of a request, and
+  `waiting`, as how many inputs the request counts until it is answered. The
+  application stores `rows` there, and the right number of `waiting` when it has
+  parsed the body.
   """
 
   def __init__(
@@ -120,8 +120,8 @@ class Middleware:
     self._app = app
     self._config = config
     self._metrics = counters
-    # How many rows of each request wait, by the id() of its scope.
-    self._waiting: dict[int, int] = {}
+    # The scopes of the requests that wait, by their id().
+    self._waiting: dict[int, types.Scope] = {}
     num_computed = config.num_batch_threads * config.max_batch_size
     self._max_waiting = config.max_queue_size + num_computed
     hosts = ("localhost", "127.0.0.1", "::1", config.host)
@@ -134,6 +134,8 @@ class Middleware:
     self, scope: types.Scope, receive: types.Receive, send: types.Send
   ) -> None:
     """Answers a request."""
+    if scope["type"] != "http":  # The start and the end of the server.
+      return await self._app(scope, receive, send)
     start = time.monotonic()
     status, num_sent = _CLIENT_GONE, 0
 
@@ -177,11 +179,13 @@ class Middleware:
     headers = datastructures.Headers(scope=scope)
     refusal = self._find_refusal(scope, headers)
     # Probes, which have no body, are never refused.
-    has_body = headers.get("content-length", "0") != "0"
-    if has_body or "transfer-encoding" in headers:
+    length = headers.get("content-length", "0")
+    has_body = length != "0" or "transfer-encoding" in headers
+    if has_body:
       refusal = refusal or self._find_overload(1)
       if not refusal:
-        self._wait(scope, 1)
+        scope["waiting"] = 1
+        self._waiting[id(scope)] = scope
     timeout = self._config.read_timeout_s
     try:
       body = await asyncio.wait_for(self._read(receive, refusal), timeout)
@@ -192,10 +196,9 @@ class Middleware:
         headers={"Connection": "close"},
       ) from None
     # Again, because several heads may arrive before a body is parsed.
-    if id(scope) in self._waiting and (overload := self._find_overload(0)):
+    if has_body and (overload := self._find_overload(0)):
       raise overload
     scope["num_bytes"] = len(body)
-    scope["wait"] = functools.partial(self._wait, scope)
     unread = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> types.Message:
@@ -236,17 +239,10 @@ class Middleware:
       )
     return None
 
-  def _wait(self, scope: types.Scope, num_inputs: int) -> None:
-    """Counts the inputs of a request as waiting until it is answered.
-
-    A request counts as one until its body is parsed, and at most as one batch,
-    because the requests in the queue take turns.
-    """
-    self._waiting[id(scope)] = min(num_inputs, self._config.max_batch_size)
-
   def _find_overload(self, num_more: int) -> HttpError | None:
     """Returns the error of a request if too many inputs wait."""
-    if sum(self._waiting.values()) + num_more <= self._max_waiting:
+    num_waiting = sum(scope["waiting"] for scope in self._waiting.values())
+    if num_waiting + num_more <= self._max_waiting:
       return None
     return HttpError(
       503,

@@ -306,7 +306,7 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
     loss is sum(weight * loss) / sum(weight), as PyTorch's.
     """
     if self.loss_mask is None:
-      return ops.ones_like(features["input_ids"][:, 0], dtype="float32")
+      return ops.ones(ops.shape(features["input_ids"])[:1])
     weights = ops.cast(features[self.loss_mask], "float32")
     if class_weights is not None:
       table = ops.convert_to_tensor(class_weights, "float32")

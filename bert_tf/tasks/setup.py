@@ -124,7 +124,7 @@ class Setup(Generic[Config]):
     """
     config = self.config
     if self.folder.is_begun:
-      self._check_resumed(next(iter(model.heads[0].shapes)))
+      self._check_resumed(model)
       return config
     if self.head_path:
       encoder_only = not self._takes_head(model, labels)
@@ -141,18 +141,19 @@ class Setup(Generic[Config]):
     )
     return config
 
-  def _check_resumed(self, variable: str) -> None:
-    """Raises ValueError if the newest checkpoint lacks the task's variable.
+  def _check_resumed(self, model: type[heads.HeadModel]) -> None:
+    """Raises ValueError if the newest checkpoint lacks the task's variables.
 
     Without a run.json, only the checkpoint tells the task. A damaged one is
     left to `restore`, which may take an older one.
     """
-    path = checkpoints.find_latest(self.folder.path)
+    path = str(checkpoints.find_latest(self.folder.path))
     with contextlib.suppress(checkpoints.DamagedCheckpointError):
-      if path and variable not in checkpoints.CheckpointReader(path).shapes:
+      names = checkpoints.CheckpointReader(path).shapes
+      if missing := model.missing_variables(names):
         raise ValueError(
           f"{self.folder.path} holds a run of another task: {path} has no "
-          f"{variable}. Choose another `output_dir`."
+          f"{missing[0]}. Choose another `output_dir`."
         )
 
   def _takes_head(
@@ -160,6 +161,8 @@ class Setup(Generic[Config]):
   ) -> bool:
     """Returns whether the run keeps the head; logs the decision."""
     encoder_only = self.config.train.encoder_only
+    if not model.heads:
+      return not encoder_only
     # The pooler's variables, for instance, are not in an adapter.
     missing = model.missing_variables({*self.head_shapes, *self.start.shapes})
     if encoder_only:

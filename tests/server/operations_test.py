@@ -65,7 +65,7 @@ def test_the_documentation_lists_the_routes():
   table = (ROOT / "docs" / "serving.md").read_text()
   table = table.replace("[/versions/N]", "")
   with serving_client.running(fake_model.FakeModel()) as running:
-    routes = running.server.application().routes
+    routes = running.server.application.routes
   for route in routes:
     path = route.path_format.replace("{name}", "NAME")
     if "version" not in path and path != "/docs/oauth2-redirect":

@@ -282,9 +282,8 @@ def test_a_port_in_use_is_reported_before_a_model_is_opened(
 
 
 def test_a_request_waits_while_the_models_are_loaded():
-  sockets = ServerConfig(port=0).listen()
-  host, port = sockets[0].getsockname()
-  client = serving_client.Client(f"http://{host}:{port}")
+  url, sockets = ServerConfig(port=0).listen()
+  client = serving_client.Client(url)
   client.send(PREDICT, {"instances": ["ab"]})
   with serving_client.running(FakeModel(), sockets=sockets):
     code, response = client.receive()

@@ -1,10 +1,8 @@
 """A server in a thread, and its client."""
 
-import asyncio
 import contextlib
 import http.client
 import json
-import queue
 import threading
 import time
 import urllib.parse
@@ -23,36 +21,19 @@ class Running:
   """
 
   def __init__(self, predictor, sockets=(), **config):
-    self._stopped = None
-    self._loop = None
     is_one = hasattr(predictor, "tasks")
     models = {"model": predictor} if is_one else predictor
-    urls = queue.Queue()
-
-    async def serve():
-      self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-      settings = ServerConfig(port=0, **config)
-      self.server = application.Server(models, settings)
-      opened = sockets or settings.listen()
-      async with self.server.running(opened) as url:
-        urls.put(url)
-        await self._stopped.wait()
-
-    def run():
-      try:
-        asyncio.run(serve())
-      except Exception as error:  # noqa: BLE001  Raised below.
-        urls.put(error)
-
-    self._thread = threading.Thread(target=run)
+    settings = ServerConfig(port=0, **config)
+    self.server = application.Server(models, settings)
+    self.url, opened = settings.listen()
+    self._thread = threading.Thread(
+      target=self.server.uvicorn.run, args=[sockets or opened]
+    )
     self._thread.start()
-    self.url = urls.get(timeout=600)
-    if isinstance(self.url, Exception):
-      raise self.url
 
   def stop(self):
     """Asks the server to stop."""
-    self._loop.call_soon_threadsafe(self._stopped.set)
+    self.server.uvicorn.should_exit = True
 
   def join(self):
     """Waits until the server has stopped."""

@@ -5,12 +5,24 @@ Imports neither Keras nor TensorFlow, so that `check_tensorflow` comes first.
 
 import contextlib
 import contextvars
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_tf.model.tensor import Tensor
+
+# Modules of Keras that import matplotlib, OpenCV and scikit-learn if these are
+# installed, which takes as long as half of the import of TensorFlow. Nothing
+# else in Keras uses them.
+_LAZY_MODULES = (
+  "keras.src.visualization",
+  "keras.visualization",
+  "keras.wrappers",
+)
 
 _is_gpu_program = contextvars.ContextVar("is_gpu_program", default=False)
 
@@ -26,6 +38,38 @@ def check_tensorflow() -> None:
       f"Keras' backend is {name!r}, but bert_tf needs TensorFlow. Set the "
       "environment variable KERAS_BACKEND=tensorflow."
     )
+
+
+class KerasFinder(importlib.abc.MetaPathFinder):
+  """Shortens the import of Keras and checks its backend before.
+
+  Some modules of Keras are loaded when their first attribute is used. Modules
+  that are imported later or by others are left to Python.
+
+  Args:
+    hidden: packages that Keras uses if they are installed, but should not find.
+  """
+
+  def __init__(self, hidden: Sequence[str] = ()) -> None:
+    self.hidden = hidden
+
+  def find_spec(
+    self, fullname: str, path: Sequence[str] | None, target: object = None
+  ) -> importlib.machinery.ModuleSpec | None:
+    """Returns the spec of a lazy module; raises an error for a hidden one."""
+    if fullname == "keras":
+      check_tensorflow()
+    keras = sys.modules.get("keras")
+    if not keras or hasattr(keras, "__version__"):  # Its import is complete.
+      return None
+    if fullname in self.hidden:
+      raise ModuleNotFoundError(f"Keras need not import {fullname}.")
+    if fullname.replace("_tf_keras.keras.", "") not in _LAZY_MODULES:
+      return None
+    spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+    if spec and spec.loader:
+      spec.loader = importlib.util.LazyLoader(spec.loader)
+    return spec
 
 
 def materialize(*tensors: Tensor) -> list[Tensor]:
