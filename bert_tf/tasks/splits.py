@@ -109,8 +109,7 @@ def encode(
   # If no row needs the model, there is no record.
   ids = tf.io.FixedLenFeature([task.max_seq_length], tf.int64)
   spec = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), ids)
-  num_cut = 0
-  rows = split.rows
+  num_cut, rows = 0, split.rows
   if split.name == "train":
     rows = task.order_for_training(rows)
   with records.open_writer([path]) as writer:
@@ -135,16 +134,12 @@ def encode(
         ints: dict[str, list[int]] = {}
         floats: dict[str, list[float]] = {}
         for name, values in record.items():
-          kind: Any = floats if values.dtype.kind == "f" else ints
-          kind[name] = values.ravel().tolist()
-        if not writer.num_written:
-          spec = {
-            name: tf.io.FixedLenFeature(
-              record[name].shape, tf.float32 if name in floats else tf.int64
-            )
-            for name in record
-            if name not in task.unread_features
-          }
+          is_float = values.dtype.kind == "f"
+          stored: Any = floats if is_float else ints
+          stored[name] = values.ravel().tolist()
+          dtype = tf.float32 if is_float else tf.int64
+          if not writer.num_written and name not in task.unread_features:
+            spec[name] = tf.io.FixedLenFeature(values.shape, dtype)
         writer.write(records.encode_example(ints, floats))
   files = input_pipeline.RecordFiles((path,), writer.num_written)
   logging.info(
@@ -249,21 +244,15 @@ def choose_examples(
 
   They are short and different, one for each answer first.
   """
-  first: list[dict[str, Any]] = []
-  others: list[dict[str, Any]] = []
-  seen: set[str] = set()
+  examples: dict[str, dict[str, Any]] = {}
   for row in rows[:_MAX_READ]:
     inputs, answer = task.inputs_of(row), row.get("label")
+    example = {"inputs": inputs, "answer": answer}
     num_characters = sum(len("".join(text)) for text in inputs.values())
-    if not inputs or num_characters > _MAX_CHARACTERS:
-      continue
-    texts = json.dumps((inputs, answer), ensure_ascii=False)
-    if not tables.is_unicode(texts):  # Served models reject such texts.
-      continue
-    key, text = json.dumps(answer), json.dumps(inputs)
-    if text not in seen:
-      (others if key in seen else first).append(
-        {"inputs": inputs, "answer": answer}
-      )
-    seen |= {key, text}
-  return (*first, *others)[:max_examples]
+    # Served models reject a text that is not Unicode.
+    is_unicode = tables.is_unicode(json.dumps(example, ensure_ascii=False))
+    if inputs and num_characters <= _MAX_CHARACTERS and is_unicode:
+      examples.setdefault(json.dumps(inputs), example)
+  firsts = {json.dumps(e["answer"]): e for e in reversed(examples.values())}
+  chosen = sorted(examples.values(), key=lambda e: e not in firsts.values())
+  return tuple(chosen[:max_examples])

@@ -68,17 +68,16 @@ class Estimator:
     self._planned: budget.PlannedWarmupLinearDecay | None = None
     if config.train_seconds:
       self._planned = budget.PlannedWarmupLinearDecay(config.learning_rate)
-    optimizer = config.optimizer
-    if optimizer is None:
-      optimizer = optimization.create_optimizer(
-        config.learning_rate,
-        config.num_train_steps,
-        config.num_warmup_steps,
-        schedule=self._planned,
-      )
+    optimizer = config.optimizer or optimization.create_optimizer(
+      config.learning_rate,
+      config.num_train_steps,
+      config.num_warmup_steps,
+      schedule=self._planned,
+    )
     is_scaled = config.precision == "float16"
-    scale = mixed_precision.LossScale() if is_scaled else None
-    self.update = Update(optimizer, scale)
+    self.update = Update(
+      optimizer, mixed_precision.LossScale() if is_scaled else None
+    )
     self.train_step = TrainingStep(
       self.model,
       self.update,
@@ -98,7 +97,6 @@ class Estimator:
       )
       for has_loss in (True, False)
     )
-    self._eval_writer: tf.summary.SummaryWriter | None = None
     self._step = 0  # The step of the weights in memory.
     self.was_interrupted = False  # Whether Ctrl-C ended `train`.
 
@@ -266,12 +264,13 @@ class Estimator:
     Raises:
       ValueError: if there is no batch, or the loss is not finite.
     """
-    has_loss, totals = self.objective.has_loss, None
+    totals: Sums | None = None
+    has_loss = self.objective.has_loss
+    compute = self._evaluate_batch if has_loss else self._predict_batch
 
     def compute_outputs() -> Iterator[Any]:
       nonlocal totals
-      function = self._evaluate_batch if has_loss else self._predict_batch
-      for outputs, sums in self._run(function, batches, "evaluating"):
+      for outputs, sums in self._run(compute, batches, "evaluating"):
         # Adds up in float64, since a data set has far more terms than a batch.
         totals = add_sums(totals, tf.nest.map_structure(np.float64, sums))
         yield outputs
@@ -279,17 +278,12 @@ class Estimator:
     stream = compute_outputs()
     scores = score(stream) if score else {}
     collections.deque(stream, maxlen=0)  # What `score` did not need.
-    results = dict(scores)
-    if has_loss:
-      if totals is None:
-        raise ValueError("there is no whole batch of examples to evaluate on.")
-      means = compute_means(totals)
-      if not math.isfinite(means["loss"]):
-        raise DivergedError(f"the evaluation's loss is {means['loss']}.")
-      results = {**means, **scores}
-    if self._eval_writer is None:
-      events_dir = os.path.join(self.config.output_dir, "eval")
-      self._eval_writer = progress.events_writer(events_dir)
+    if has_loss and totals is None:
+      raise ValueError("there is no whole batch of examples to evaluate on.")
+    means = compute_means(totals or {})
+    if not math.isfinite(means.get("loss", 0.0)):
+      raise DivergedError(f"the evaluation's loss is {means['loss']}.")
+    results = {**means, **scores}
     progress.write_events(self._eval_writer, self._step, results)
     return {**results, checkpoints.GLOBAL_STEP: self._step}
 
@@ -297,6 +291,10 @@ class Estimator:
     """Yields the NumPy outputs of each batch, with the current weights."""
     for outputs, _ in self._run(self._predict_batch, batches, "predicting"):
       yield outputs
+
+  @functools.cached_property
+  def _eval_writer(self) -> tf.summary.SummaryWriter:
+    return progress.events_writer(os.path.join(self.config.output_dir, "eval"))
 
   def _run(
     self, function: Callable[..., Any], batches: tf.data.Dataset, what: str

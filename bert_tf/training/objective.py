@@ -6,7 +6,7 @@ words, so a mean of their means is not the mean of the batch. Sums and weights
 are added instead, and divided once, at the end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import keras
@@ -86,18 +86,6 @@ def add_sums(sums: T | None, other_sums: T) -> T:
   if sums is None:
     return other_sums
   total: T = tf.nest.map_structure(lambda a, b: a + b, sums, other_sums)
-  return total
-
-
-def add_calls(
-  total: T, function: Callable[[tf.Tensor], T], first: int, end: tf.Tensor | int
-) -> T:
-  """Adds function(first), ..., function(end - 1) to a total, in the graph."""
-  _, total = tf.while_loop(
-    lambda i, _: i < end,
-    lambda i, total: (i + 1, add_sums(total, function(i))),
-    (tf.constant(first), total),
-  )
   return total
 
 

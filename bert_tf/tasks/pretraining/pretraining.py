@@ -1,7 +1,6 @@
 """Pre-training (Devlin et al. 2019, 3.1): masked LM and next sentences."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Mapping
 
@@ -161,7 +160,7 @@ def run(
         f"no {lacking[0]}. Set `do_train`, or set `init_checkpoint` to a "
         "trained model."
       )
-  first = records["train" if "train" in records else "dev"]
+  first = next(iter(records.values()))
   num_records = first.files.num_records
 
   def describe(saved: RunInfo) -> RunInfo:
@@ -234,14 +233,7 @@ def _open_records(
 
   Opening records reads them completely.
   """
-  evaluates = config.do_eval or config.train.eval_every_steps > 0
-  patterns = {}
-  if config.do_train or not config.eval_input_file:
-    patterns = {"train": config.input_file, "dev": config.input_file}
-  if config.eval_input_file and evaluates:
-    patterns["dev"] = config.eval_input_file
 
-  @functools.cache
   def open_labelled(pattern: str) -> PretrainingRecords:
     # The format is that of the first record, with the config's sizes.
     files = input_pipeline.open_records(pattern)
@@ -253,9 +245,12 @@ def _open_records(
     record_format = dataclasses.replace(record_format, **changes)
     return label(config, model, PretrainingRecords(files, record_format))
 
-  records = {
-    split: open_labelled(pattern) for split, pattern in patterns.items()
-  }
+  records = {}
+  if config.do_train or not config.eval_input_file:
+    records["train"] = records["dev"] = open_labelled(config.input_file)
+  evaluates = config.do_eval or config.train.eval_every_steps > 0
+  if config.eval_input_file and evaluates:
+    records["dev"] = open_labelled(config.eval_input_file)
   if not any(each.mask for each in records.values()):
     [path, *_] = next(iter(records.values())).files.paths
     for field in dataclasses.fields(masking.MaskingConfig):
