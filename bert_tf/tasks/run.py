@@ -96,12 +96,7 @@ class Run:
       folder.prepare(describe(saved), start)
       results.add_command(folder.path, config, train_data)
       data = open_data(records_dir)
-      runner = Estimator(
-        lambda: objective.build_model(start.config),
-        objective,
-        config.train,
-        start.reader,
-      )
+      runner = Estimator(objective, start.config, config.train, start.reader)
       yield cls(objective, config, folder, runner, data)
 
   def execute(self) -> Results | None:

@@ -22,6 +22,7 @@ from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.files import messages
 from bert_tf.model.layers import layer_norm, lora, mixed_precision
 from bert_tf.model.losses import Sums
+from bert_tf.model.model_config import BertConfig
 from bert_tf.training import (
   adapters,
   budget,
@@ -49,18 +50,18 @@ class DivergedError(ValueError):
 class Estimator:
   """Trains, evaluates and saves one model in one folder.
 
-  `model_fn` makes the model and builds all its variables. `start` reads
+  The objective builds the model from `bert_config`. `start` reads
   config.init_checkpoint, if that is open already.
   """
 
   def __init__(
     self,
-    model_fn: Callable[[], keras.Model],
     objective: Objective,
+    bert_config: BertConfig,
     config: TrainConfig,
     start: checkpoints.CheckpointReader | None = None,
   ) -> None:
-    self.model = _build_model(model_fn, config)
+    self.model = _build_model(objective, bert_config, config)
     self.objective = objective
     self.config = config
     self._start = start
@@ -371,7 +372,7 @@ class Estimator:
 
 
 def _build_model(
-  model_fn: Callable[[], keras.Model], config: TrainConfig
+  objective: Objective, bert_config: BertConfig, config: TrainConfig
 ) -> keras.Model:
   mixed_precision.check_devices(config.precision)
   mixed_precision.set_tf32(config.precision)
@@ -384,7 +385,7 @@ def _build_model(
   random.seed(config.seed)
   try:
     with mixed_precision.policy_scope(config.precision):
-      model = model_fn()
+      model = objective.build_model(bert_config)
       if config.lora_rank:
         lora.enable(model, config.lora_rank, config.lora_alpha)
   finally:

@@ -241,7 +241,9 @@ def test_initial_values_are_those_of_the_seed(tmp_path):
 
   def weights(seed):
     train = training_config.TrainConfig(output_dir=str(tmp_path), seed=seed)
-    return pretraining.build_estimator(config, train).model.get_weights()
+    objective = pretraining.PretrainingObjective()
+    runner = estimator.Estimator(objective, config, train)
+    return runner.model.get_weights()
 
   keras.utils.set_random_seed(12345)
   expected = heads.PretrainingModel(config).get_weights()
@@ -329,7 +331,7 @@ def test_a_step_that_is_not_finite_keeps_the_last_checkpoint(
   make(tmp_path, 10).train(batches)
   saved = weights_at(tmp_path, 10)
   runner = make(tmp_path, 14, iterations_per_loop=num_steps, log_every_steps=4)
-  runner = estimator.Estimator(Line, objective, runner.config)
+  runner = estimator.Estimator(objective, None, runner.config)
   with pytest.raises(estimator.DivergedError, match=expected):
     runner.train(input_fn)
   assert checkpoints.find_latest(str(tmp_path)).endswith("-10")
@@ -414,11 +416,8 @@ def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
 
   def evaluate(output_dir):
     runner = make(output_dir)
-    runner = estimator.Estimator(
-      Line,
-      Objective(weighted_loss, loss_weights, weighted_loss),
-      runner.config,
-    )
+    objective = Objective(weighted_loss, loss_weights, weighted_loss)
+    runner = estimator.Estimator(objective, None, runner.config)
     runner.load_for_inference()
     seen = []
     call = runner.model.call

@@ -11,7 +11,7 @@ from bert_tf import optimization
 from bert_tf.checkpoint import checkpoints, convert
 from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import config as training_config
-from bert_tf.training import update
+from bert_tf.training import estimator, update
 from tests.support import line_model, scale_run
 from tests.support.line_model import assert_same, weights_at
 
@@ -44,7 +44,8 @@ def train(folder, optimizer, num_train_steps=8, **settings):
     **settings,
   )
   bert_config = scale_run.modeling.BertConfig.from_dict(scale_run.CONFIG)
-  runner = pretraining.build_estimator(bert_config, config)
+  objective = pretraining.PretrainingObjective()
+  runner = estimator.Estimator(objective, bert_config, config)
   runner.train(scale_run.input_fn)
   return weights_at(folder, num_train_steps)
 

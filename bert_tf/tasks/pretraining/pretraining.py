@@ -29,8 +29,6 @@ from bert_tf.tasks.rows import Results
 from bert_tf.tasks.run import Data, Run
 from bert_tf.tasks.setup import open_folders
 from bert_tf.text import letter_case
-from bert_tf.training.config import TrainConfig
-from bert_tf.training.estimator import Estimator
 from bert_tf.training.objective import BatchSums, Features, Objective
 
 # Adds labels to batches of records, as `mask` does.
@@ -112,18 +110,6 @@ class PretrainingObjective(Objective):
       *model.bert.pooler.trainable_variables,
       *model.next_sentence_head.trainable_variables,
     ]
-
-
-def build_estimator(
-  bert_config: modeling.BertConfig,
-  train_config: TrainConfig,
-  no_nsp: bool = False,
-) -> Estimator:
-  """Returns the Estimator; no_nsp drops the next-sentence loss."""
-  objective = PretrainingObjective(no_nsp)
-  return Estimator(
-    lambda: objective.build_model(bert_config), objective, train_config
-  )
 
 
 def run(
