@@ -104,15 +104,10 @@ def run_on_splits(
       for name, split in splits.items()
     }
 
-  with Run.prepare(
-    dataclasses.replace(config, train=train),
-    setup.folder,
-    setup.start,
-    task,
-    describe,
-    open_data,
-    splits["train"].fingerprint() if config.do_train else "",
-  ) as run:
+  config = dataclasses.replace(config, train=train)
+  setup = dataclasses.replace(setup, config=config)
+  train_data = splits["train"].fingerprint() if config.do_train else ""
+  with Run.prepare(setup, task, describe, open_data, train_data) as run:
     all_results = run.execute()
   is_built_in = type(task).__module__.startswith("bert_tf.")
   if config.do_train and all_results is not None and is_built_in:

@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from bert_tf import settings
 from bert_tf.checkpoint import run_folder
-from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.checkpoint.run_folder import RunFolder
 from bert_tf.checkpoint.run_info import RunInfo
 from bert_tf.data import input_pipeline
@@ -22,6 +21,7 @@ from bert_tf.files import errors
 from bert_tf.tasks import base
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.rows import Answer, Results, Row
+from bert_tf.tasks.setup import Setup
 from bert_tf.training import results
 from bert_tf.training.estimator import Estimator
 from bert_tf.training.objective import Objective
@@ -62,9 +62,7 @@ class Run:
   @contextlib.contextmanager
   def prepare(
     cls,
-    config: Any,
-    folder: RunFolder,
-    start: ModelFolder,
+    setup: Setup[Any],
     objective: Objective,
     describe: Callable[[RunInfo], RunInfo],
     open_data: Callable[[str], Mapping[str, Data]],
@@ -73,9 +71,7 @@ class Run:
     """Locks the folder, writes the files of the run, opens data and model.
 
     Args:
-      config: the settings of the command, resolved.
-      folder: the output_dir.
-      start: the model that the run starts from.
+      setup: the settings, the folder and the model that the run starts from.
       objective: what the model learns.
       describe: returns the content of run.json, given what it is so far.
       open_data: returns the data of the splits; it may write records into the
@@ -83,13 +79,14 @@ class Run:
       train_data: describes the training examples, to recognise others.
 
     Yields:
-      The run, until whose end the folder is locked.
+      The run. The folder stays locked until its end.
 
     Raises:
       ValueError: if the folder holds another run.
     """
+    config, start = setup.config, setup.start
     with (
-      folder.exclusive(config.do_train) as folder,
+      setup.folder.exclusive(config.do_train) as folder,
       folder.open_records_dir() as records_dir,
     ):
       saved = folder.info or RunInfo(task=config.task)

@@ -1,4 +1,4 @@
-"""What a fine-tuning run starts from: settings, folder, model and its head.
+"""What a run starts from: settings, folder, model and its head.
 
 Heads of several tasks have the same variables: `output_weights` labels texts in
 one model and words in another. The files beside a checkpoint name the task and
@@ -19,36 +19,9 @@ from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.checkpoint.run_folder import RunFolder
 from bert_tf.files import messages
 from bert_tf.model import heads, hugging_face_config
-from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.training import adapters
 
-Config = TypeVar("Config", bound=FineTuningConfig)
-AnyConfig = TypeVar("AnyConfig", bound=Any)
-
-
-def open_folders(config: AnyConfig) -> tuple[AnyConfig, RunFolder, ModelFolder]:
-  """Opens a run's folder and the model that it starts from.
-
-  Returns them with the config, which names the files that were found.
-  """
-  if not (config.do_train or config.do_eval or config.do_predict):
-    raise ValueError(
-      "There is nothing to do. Set a step, such as `do_train` or `do_eval`."
-    )
-  folder = RunFolder(config.train.output_dir, config.task)
-  start = ModelFolder.open_start(
-    config.train.init_checkpoint,
-    folder.path,
-    bert_config_file=config.bert_config_file,
-    vocab_file=config.vocab_file,
-  )
-  config = dataclasses.replace(
-    config,
-    bert_config_file=start.config_file,
-    vocab_file=start.vocab_file,
-    train=dataclasses.replace(config.train, init_checkpoint=start.weights),
-  )
-  return config, folder, start
+Config = TypeVar("Config", bound=Any)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +31,6 @@ class Setup(Generic[Config]):
   config: Config
   folder: RunFolder
   start: ModelFolder  # Without weights for random values.
-  tokenizer: tokenization.FullTokenizer
 
   @classmethod
   def open(cls, config: Config) -> "Setup[Config]":
@@ -66,15 +38,29 @@ class Setup(Generic[Config]):
 
     Raises ValueError if they do not fit together.
     """
-    config, folder, start = open_folders(config)
-    config = start.resolve(config, config.task, folder.info, folder.path)
-    num_frozen = config.train.freeze_layers or 0
-    if num_frozen > start.config.num_hidden_layers:
+    if not (config.do_train or config.do_eval or config.do_predict):
       raise ValueError(
-        f"freeze_layers {num_frozen} exceeds num_hidden_layers "
-        f"{start.config.num_hidden_layers} of {start.config_file}. Lower it."
+        "There is nothing to do. Set a step, such as `do_train` or `do_eval`."
       )
-    return cls(config, folder, start, start.make_tokenizer(config))
+    folder = RunFolder(config.train.output_dir, config.task)
+    start = ModelFolder.open_start(
+      config.train.init_checkpoint,
+      folder.path,
+      bert_config_file=config.bert_config_file,
+      vocab_file=config.vocab_file,
+    )
+    config = dataclasses.replace(
+      config,
+      bert_config_file=start.config_file,
+      vocab_file=start.vocab_file,
+      train=dataclasses.replace(config.train, init_checkpoint=start.weights),
+    )
+    return cls(config.resolve(start, folder), folder, start)
+
+  @functools.cached_property
+  def tokenizer(self) -> tokenization.FullTokenizer:
+    """The tokenizer; raises ValueError without a vocabulary."""
+    return self.start.make_tokenizer(self.config)
 
   def saved_labels(self, known: Any = None) -> run_info.LabelSpec | None:
     """Returns the labels in output_dir, else those of the model to start from.

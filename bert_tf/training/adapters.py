@@ -73,7 +73,7 @@ def add_adapter(
   """
   reader = open_adapter(path)
   variables = {v.path: v for v in model.weights}
-  kernels = {
+  kernels: dict[str, Any] = {
     scope: variables.get(f"{scope}/kernel")
     for scope in lora.adapted(reader.shapes)
   }

@@ -33,7 +33,8 @@ def make(
     **settings,
   )
   folder = types.SimpleNamespace(labels=None)
-  setup = Setup(config, folder, None, tokenizer)
+  start = types.SimpleNamespace(make_tokenizer=lambda _: tokenizer)
+  setup = Setup(config, folder, start)
   task = task_registry.load(task_registry.TASKS[config.task].task).create(setup)
   return with_labels(task, labels) if labels else task
 

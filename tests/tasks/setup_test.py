@@ -65,7 +65,7 @@ def takes_head(folder, fields, do_train=True, **train):
   options = training_config.FineTuningTrainConfig(output_dir="", **train)
   config = task_config.FineTuningConfig(do_train=do_train, train=options)
   run, start = RunFolder("new run", "task"), ModelFolder.open(str(folder))
-  setup = Setup(config, run, start, tokenizer=None)
+  setup = Setup(config, run, start)
   config = setup.choose_head(MODELS[fields["task"]], labels)
   return not config.train.encoder_only
 

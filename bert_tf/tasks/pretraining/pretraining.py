@@ -27,7 +27,7 @@ from bert_tf.tasks.pretraining import pretraining_config, pretraining_start
 from bert_tf.tasks.pretraining.pretraining_config import PretrainingConfig
 from bert_tf.tasks.rows import Results
 from bert_tf.tasks.run import Data, Run
-from bert_tf.tasks.setup import open_folders
+from bert_tf.tasks.setup import Setup
 from bert_tf.text import letter_case
 from bert_tf.training.objective import BatchSums, Features, Objective
 
@@ -134,16 +134,16 @@ def run(
       output_dir do not fit together.
   """
   objective = objective or PretrainingObjective(config.no_nsp)
-  config, folder, start = open_folders(config)
-  check(config, start)
+  setup = Setup.open(config)
+  config, start = setup.config, setup.start
   train = config.train.choose_best_metric(objective.metrics)
   records = _open_records(config, start, label)
-  if not config.do_train and not folder.is_begun:
+  if not config.do_train and not setup.folder.is_begun:
     names = heads.MASKED_LM.shapes
     if lacking := [name for name in names if name not in start.shapes]:
       raise ValueError(
-        f"There is no trained model, since {start.weights or folder.path} has "
-        f"no {lacking[0]}. Set `do_train`, or set `init_checkpoint` to a "
+        f"There is no trained model, since {start.weights or train.output_dir} "
+        f"has no {lacking[0]}. Set `do_train`, or set `init_checkpoint` to a "
         "trained model."
       )
   first = next(iter(records.values()))
@@ -155,10 +155,9 @@ def run(
       case = letter_case.get_case(saved.settings)
     return RunInfo(task=saved.task, settings=case, training=saved.training)
 
+  config = dataclasses.replace(config, train=train)
   with Run.prepare(
-    dataclasses.replace(config, train=train),
-    folder,
-    start,
+    dataclasses.replace(setup, config=config),
     objective,
     describe,
     lambda _: {
@@ -177,39 +176,11 @@ def run(
         f"{config.max_seq_length}, batches of {train.train_batch_size}: {work}."
       )
       is_random = config.initial_values == pretraining_config.RANDOM
-      if not is_random and not folder.is_begun:
+      if not is_random and not run.folder.is_begun:
         logging.info("Counting word pieces for the initial values.")
         batches = run.data["train"].training(0)
         set_values(run.runner.model, batches, train.seed)
     return run.execute()
-
-
-def check(config: PretrainingConfig, start: ModelFolder) -> None:
-  """Raises ValueError if the settings do not fit together or the model."""
-  train = config.train
-  start.config.check_lengths(config.max_seq_length, start.config_file)
-  if config.max_predictions_per_seq > config.max_seq_length:
-    raise ValueError(
-      f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
-      f"max_seq_length {config.max_seq_length}. Lower it."
-    )
-  if start.vocab_file:
-    _ = start.vocab  # Raises ValueError if it does not fit the config.
-  if not config.do_train:
-    return
-  if train.init_checkpoint and (
-    config.initial_values != pretraining_config.RANDOM
-  ):
-    raise ValueError(
-      f"initial_values={config.initial_values} and init_checkpoint "
-      f"{train.init_checkpoint} cannot both be set. Leave out one of them."
-    )
-  steps = train.num_train_steps
-  if not train.train_seconds and train.num_warmup_steps >= steps:
-    logging.warning(
-      f"num_warmup_steps {train.num_warmup_steps} is not below "
-      f"num_train_steps {steps}, so the learning rate only rises."
-    )
 
 
 def _open_records(

@@ -10,7 +10,6 @@ from bert_tf import modeling
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.model import heads
 from bert_tf.tasks.pretraining import (
-  pretraining,
   pretraining_config,
   pretraining_start,
 )
@@ -104,4 +103,4 @@ def test_values_of_a_checkpoint_are_not_replaced(tmp_path):
   with pytest.raises(
     ValueError, match="initial_values=neighbours .*init_checkpoint"
   ):
-    pretraining.check(config, model)
+    config.resolve(model, None)
