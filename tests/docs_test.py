@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.support import docs_files, docs_pages, docs_python, forks
+from tests.support import docs_files, docs_pages, forks
 from tests.support.ports import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -88,12 +88,6 @@ def files(tmp_path_factory):
   return folder
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-  """A folder with what several pages make by the same command."""
-  return str(tmp_path_factory.mktemp("made"))
-
-
 @pytest.fixture
 def folder(files, tmp_path):
   """A copy of the files that commands name, and programs for them."""
@@ -114,15 +108,16 @@ def folder(files, tmp_path):
 @pytest.mark.parametrize(
   "name", [n for n, page in zip(NAMES, PAGES) if any(blocks_to_run(page))]
 )
-def test_blocks_run_one_after_the_other(name, folder, made, fork_server):
+def test_blocks_run_one_after_the_other(name, folder, fork_server):
   page = ROOT / name
+  if page == ROOT / "README.md":
+    shutil.rmtree(folder / "stars")  # README makes it for the other pages.
   ports = {p: str(free_port()) for p in ("8501", "8502", "12345", "12346")}
   path = f"{folder / 'programs'}{os.pathsep}{os.environ['PATH']}"
   environment = os.environ | {
     "PATH": path,
     "PYTHONPATH": str(ROOT),
     forks.VARIABLE: fork_server,
-    docs_python.SHARED_VARIABLE: made,
   }
   for number, language, text in blocks_to_run(page):
     for old, new in ports.items():

@@ -48,7 +48,7 @@ def run(config: CommandConfig) -> None:
   if config.output_file:
     with (
       atomic.file(config.output_file) as unfinished,
-      text_lines.text_writer(unfinished, config.output_file) as writer,
+      text_lines.text_writer(unfinished) as writer,
     ):
       for name, score in zip(fitting, scores):
         row = {

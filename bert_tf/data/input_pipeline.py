@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import math
 import operator
-import os
 from collections.abc import Mapping, Sequence
 from concurrent import futures
 from typing import cast
@@ -45,17 +44,8 @@ def open_records(patterns: str) -> RecordFiles:
   The patterns are files and globs, separated by commas; see
   `shard_files.expand`. Files whose names end in .gz are read as GZIP.
   """
-  files = []
-  for pattern in map(str.strip, patterns.split(",")):
-    matches = [
-      path
-      for path in shard_files.expand(pattern)
-      # Globs skip hidden files, such as a data set's settings.
-      if path == pattern or not os.path.basename(path).startswith(".")
-    ]
-    if not matches:
-      raise ValueError(f"no TFRecord file matches {pattern!r}.")
-    files.extend(matches)
+  names = map(str.strip, patterns.split(","))
+  files = [path for name in names for path in shard_files.expand(name)]
   with futures.ThreadPoolExecutor(max_workers=4) as pool:
     return RecordFiles(tuple(files), sum(pool.map(_count_records, files)))
 
@@ -92,42 +82,6 @@ def read_first_features(path: str) -> Mapping[str, tf.train.Feature]:
       f"{path}: its first record is not a tf.train.Example."
     ) from None
   return cast(Mapping[str, tf.train.Feature], features)
-
-
-def check_first_records(
-  files: RecordFiles, spec: Spec, vocab_size: int
-) -> None:
-  """Raises ValueError unless each file's first record fits the arguments."""
-  for path in files.paths:
-    features = read_first_features(path)
-    sizes: dict[str, str] = {}  # The wrong sizes by the flags that mend them.
-    for name, feature in spec.items():
-      needed = "float_list" if feature.dtype.is_floating else "int64_list"
-      stored = features[name].WhichOneof("kind") if name in features else None
-      if stored != needed:
-        raise ValueError(
-          f"{path}: its first record has {stored or 'nothing'} as {name}, not "
-          f"{needed}."
-        )
-      values = np.array(getattr(features[name], needed).value)
-      length = math.prod(feature.shape)
-      if len(values) != length:
-        is_masked = name.startswith("masked_lm")
-        flag = "max_predictions_per_seq" if is_masked else "max_seq_length"
-        size = f"{len(values)} {name}, not {length}"
-        sizes.setdefault(f"`{flag}={len(values)}`", size)
-      elif name == "input_ids" and not 0 <= values.min() <= values.max() < (
-        vocab_size
-      ):
-        raise ValueError(
-          f"{path}: its first record has input_ids {values.min()} to "
-          f"{values.max()}, but the model has 0 to {vocab_size - 1}."
-        )
-    if sizes:
-      raise ValueError(
-        f"{path}: its first record has {' and '.join(sizes.values())}; set "
-        f"{' '.join(sizes)}."
-      )
 
 
 def training_dataset(

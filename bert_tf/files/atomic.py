@@ -90,32 +90,27 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
     yield unfinished
     folders = list(os.walk(unfinished))
     written = [os.path.join(top, n) for top, _, names in folders for n in names]
-    for path in written:
-      _flush(path)
     if paths.is_remote(target):
       if replaces:
         paths.remove(f"{target}/{last}")  # Makes the partial folder invalid.
         paths.remove(target)
       names = [os.path.relpath(path, unfinished) for path in written]
       for name in sorted(names, key=lambda name: (name == last, name)):
-        remote = f"{target}/{name}"
-        paths.make_folder(os.path.dirname(remote))
-        paths.copy(os.path.join(unfinished, name), remote)
+        paths.make_folder(os.path.dirname(f"{target}/{name}"))
+        paths.copy(os.path.join(unfinished, name), f"{target}/{name}")
       return
-    for inner, _, _ in folders:
-      _flush_names(inner)
+    for path in (*written, *(top for top, _, _ in folders)):
+      _flush(path)
+    older = os.path.join(parent, "older")
     if replaces and os.path.isdir(target):
-      # For an instant there is no target: Python cannot swap folders.
-      older = os.path.join(parent, "older")
-      os.rename(target, older)
-      try:
-        os.rename(unfinished, target)
-      except BaseException:
+      os.rename(target, older)  # Python cannot swap folders.
+    try:
+      os.rename(unfinished, target)
+    except BaseException:
+      if os.path.isdir(older):
         os.rename(older, target)
-        raise
-    else:
-      os.replace(unfinished, target)
-    _flush_names(os.path.dirname(target))
+      raise
+    _flush(os.path.dirname(target))
 
 
 @contextlib.contextmanager
@@ -222,7 +217,7 @@ def publish(path: str, target: str) -> None:
   else:
     os.replace(path, target)
     # Otherwise a power failure could lose this file but not a later one.
-    _flush_names(os.path.dirname(target))
+    _flush(os.path.dirname(target))
 
 
 def remove_unfinished(target: str) -> None:
@@ -248,18 +243,15 @@ def hidden(target: str, suffix: str) -> str:
 
 
 def _flush(path: str) -> None:
-  with open(path, "rb+") as opened:
-    os.fsync(opened.fileno())
-
-
-def _flush_names(folder: str) -> None:
-  """Flushes the names in a local folder to disk, if the system can."""
-  with contextlib.suppress(OSError):  # Some file systems refuse.
-    opened = os.open(folder or ".", os.O_RDONLY)
-    try:
-      os.fsync(opened)
-    finally:
-      os.close(opened)
+  """Flushes a local file, or the names in a folder, to disk."""
+  opened = os.open(path or ".", os.O_RDONLY)
+  try:
+    os.fsync(opened)
+  except OSError:
+    if os.path.isfile(path):  # Some file systems cannot flush folders.
+      raise
+  finally:
+    os.close(opened)
 
 
 class FolderInUseError(OSError):
@@ -272,8 +264,7 @@ def lock_folder(folder: str) -> contextlib.AbstractContextManager[None]:
   Raises:
     FolderInUseError: if another process, or this one, holds the lock.
   """
-  path = os.path.join(folder, LOCK_FILE)
-  return _hold(path, f"another process trains in {folder}")
+  return _hold(os.path.join(folder, LOCK_FILE), folder)
 
 
 @contextlib.contextmanager
@@ -283,7 +274,7 @@ def lock_file(path: str) -> Iterator[None]:
   The lock is a hidden file beside it, which is removed at the end.
   """
   lock = hidden(path, "lock")
-  with _hold(lock, f"another process writes {path}"):
+  with _hold(lock, path):
     try:
       yield
     finally:
@@ -291,16 +282,16 @@ def lock_file(path: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _hold(path: str, fault: str) -> Iterator[None]:
-  folder = os.path.dirname(path)
+def _hold(lock_path: str, target: str) -> Iterator[None]:
+  folder = os.path.dirname(lock_path)
   paths.make_folder(folder)
   # If the system has no flock at all, filelock itself uses another lock.
-  lock = filelock.FileLock(path)
+  lock = filelock.FileLock(lock_path)
   try:
-    if not paths.is_remote(path):
+    if not paths.is_remote(lock_path):
       lock.acquire(timeout=0)
   except filelock.Timeout:
-    raise FolderInUseError(f"{fault}.") from None
+    raise FolderInUseError(f"another process writes {target}.") from None
   except OSError as error:
     if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
       raise

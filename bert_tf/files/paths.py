@@ -113,10 +113,15 @@ def num_bytes(path: str) -> int:
 
 
 def matches(pattern: str) -> list[str]:
-  """Returns the sorted matches of a glob. `**` works for local paths only."""
-  if is_remote(pattern):
-    return sorted(_gfile("glob", pattern))
-  return sorted(glob.glob(pattern, recursive=True))
+  """Returns the sorted matches of a glob. `**` works for local paths only.
+
+  Hidden names match only a pattern that begins with a dot.
+  """
+  if not is_remote(pattern):
+    return sorted(glob.glob(pattern, recursive=True))
+  names = ((os.path.basename(path), path) for path in _gfile("glob", pattern))
+  has_dot = os.path.basename(pattern).startswith(".")
+  return sorted(path for name, path in names if has_dot or name[:1] != ".")
 
 
 def list_folder(path: str) -> list[str]:

@@ -27,12 +27,15 @@ def expand(pattern: str) -> list[str]:
   """Returns the file or folder of this name, else the matches of the glob.
 
   Raises:
-    ValueError: if the glob also stands for a shard that is missing, or if it
-      matches data sets of one name with different numbers of shards.
+    ValueError: if nothing matches, if the glob also stands for a shard that is
+      missing, or if it matches data sets of one name with different numbers of
+      shards.
   """
   if paths.exists(pattern):
     return [pattern]
   files = paths.matches(pattern)
+  if not files:
+    raise ValueError(f"{pattern} matches no file.")
   counts: dict[tuple[str, str], str] = {}
   name = re.compile(r"(.*-)\d{5}-of-(\d{5})(.*)")
   for shard in filter(None, map(name.fullmatch, files)):

@@ -31,8 +31,8 @@ class BadRowError(ValueError):
   """A row is faulty; the message describes the fault."""
 
 
-def read(table: Table, convert: Callable[[int, Row], T | None]) -> list[T]:
-  """Reads and converts the rows of a file. Skips blank lines.
+def read(table: Table, convert: Callable[[int, Row], T | None]) -> Iterator[T]:
+  """Yields the converted rows of a file. Skips blank lines.
 
   Args:
     table: the file.
@@ -43,13 +43,14 @@ def read(table: Table, convert: Callable[[int, Row], T | None]) -> list[T]:
     ValueError: if the header lacks a column or a row is faulty. Names the file
       and the line.
   """
-  examples = []
-  for line, row in read_rows(table):
+  readers = {"parquet": _read_parquet, "jsonl": _read_json_lines}
+  for line, row in readers.get(table.file_format, _read_csv)(table):
     try:
-      examples.append(convert(line, row))
+      converted = convert(line, row)
     except BadRowError as error:
       raise ValueError(f"{table.path}:{line}: {error}.") from None
-  return [example for example in examples if example is not None]
+    if converted is not None:
+      yield converted
 
 
 def parse_columns(
@@ -105,55 +106,6 @@ def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
   return cell
 
 
-def read_rows(table: Table) -> Iterator[tuple[int, Row]]:
-  """Yields (number from 1, row), as `read`, without the header.
-
-  Raises:
-    ValueError: as `read`, for a row that is not one of the format.
-  """
-  if table.file_format == "parquet":
-    yield from enumerate(_read_parquet(table), 1)
-    return
-  if table.file_format == "jsonl":
-    for line, content in enumerate(text_lines.read_lines(table.path), 1):
-      if not content.strip():
-        continue
-      values, fault = None, "not a JSON object"
-      try:
-        values = json.loads(content)
-        if "\\ud" in content.lower():  # Half a character, a surrogate, fails.
-          json.dumps(values, ensure_ascii=False).encode()
-      except (ValueError, RecursionError) as error:
-        values, fault = None, f"not JSON ({error})"
-      where = f"{table.path}:{line}:"
-      if not isinstance(values, dict):
-        raise ValueError(f"{where} {fault}: {messages.shorten(content)}.")
-      _check_columns(table, list(values), where)
-      yield line, values
-    return
-  has_header = isinstance(table.columns[0], str)
-  header: list[str] = []
-  width = 0
-  for line, row in _read_cells(table, _find_delimiter(table)):
-    if not row:
-      continue
-    if not width:
-      width = len(row)
-      if has_header:
-        header = row
-        _check_columns(table, header, f"{table.path} has")
-        continue
-    if len(row) != width:
-      content = messages.shorten(" | ".join(row))
-      raise ValueError(
-        f"{table.path}:{line}: {len(row)} columns instead of {width}: "
-        f"{content}."
-      )
-    yield line, dict(zip(header, row)) if header else row
-  if has_header and not header:
-    _check_columns(table, [], f"{table.path} has")
-
-
 def _check_columns(table: Table, names: Sequence[str], subject: str) -> None:
   """Raises ValueError for the first column that is missing or there twice."""
   for column in table.columns:
@@ -165,6 +117,43 @@ def _check_columns(table: Table, names: Sequence[str], subject: str) -> None:
       raise ValueError(
         f"{subject} {fault} {column!r}{suffix}. Its columns: {others}."
       )
+
+
+def _read_json_lines(table: Table) -> Iterator[tuple[int, Row]]:
+  for line, content in enumerate(text_lines.read_lines(table.path), 1):
+    if not content.strip():
+      continue
+    values, fault = None, "not a JSON object"
+    try:
+      values = json.loads(content)
+      if "\\ud" in content.lower():  # Half a character, a surrogate, fails.
+        json.dumps(values, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+      values, fault = None, f"not JSON ({error})"
+    where = f"{table.path}:{line}:"
+    if not isinstance(values, dict):
+      raise ValueError(f"{where} {fault}: {messages.shorten(content)}.")
+    _check_columns(table, list(values), where)
+    yield line, values
+
+
+def _read_csv(table: Table) -> Iterator[tuple[int, Row]]:
+  """Yields the rows of CSV and TSV files, without the header."""
+  rows = _read_cells(table, _find_delimiter(table))
+  has_header = isinstance(table.columns[0], str)
+  line, first = next(rows, (1, []))
+  if has_header:
+    _check_columns(table, first, f"{table.path} has")
+  elif first:
+    yield line, first
+  for line, row in rows:
+    if len(row) != len(first):
+      content = messages.shorten(" | ".join(row))
+      raise ValueError(
+        f"{table.path}:{line}: {len(row)} columns instead of {len(first)}: "
+        f"{content}."
+      )
+    yield line, dict(zip(first, row)) if has_header else row
 
 
 def _find_delimiter(table: Table) -> str:
@@ -186,10 +175,10 @@ def _find_delimiter(table: Table) -> str:
 def _read_cells(
   table: Table, delimiter: str, strict: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
-  if table.file_format == "tsv" and delimiter == "\t":  # Without quotation.
-    lines = enumerate(text_lines.read_lines(table.path), 1)
-    return ((number, line.split("\t")) for number, line in lines if line)
-  return csv_cells(table.path, delimiter, strict=strict)
+  is_tsv = table.file_format == "tsv" and delimiter == "\t"
+  quotechar = None if is_tsv else '"'  # Quotation marks in TSV are text.
+  cells = csv_cells(table.path, delimiter, quotechar, strict)
+  return ((line, row) for line, row in cells if row)
 
 
 def csv_cells(
@@ -223,7 +212,7 @@ def check_parquet_installed() -> None:
     import pyarrow  # noqa: F401
 
 
-def _read_parquet(table: Table) -> Iterator[dict[str, Any]]:
+def _read_parquet(table: Table) -> Iterator[tuple[int, Row]]:
   """Yields rows; class ids become the names that Hugging Face stores."""
   check_parquet_installed()
   from pyarrow import parquet
@@ -244,10 +233,11 @@ def _read_parquet(table: Table) -> Iterator[dict[str, Any]]:
       for column in columns
       if features.get(column, {}).get("_type") == "ClassLabel"
     }
+    batches = file.iter_batches(256, columns=[*columns])
+    rows = (row for batch in batches for row in batch.to_pylist())
     with errors.reading(table.path):
-      for batch in file.iter_batches(256, columns=[*columns]):
-        for row in batch.to_pylist():
-          for column, labels in classes.items():
-            if isinstance(row[column], int) and 0 <= row[column] < len(labels):
-              row[column] = labels[row[column]]
-          yield row
+      for number, row in enumerate(rows, 1):
+        for column, labels in classes.items():
+          if isinstance(row[column], int) and 0 <= row[column] < len(labels):
+            row[column] = labels[row[column]]
+        yield number, row

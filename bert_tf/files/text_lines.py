@@ -48,9 +48,9 @@ def open_decompressed(path: str) -> Iterator[BinaryIO]:
       raise ValueError(f"{path}: not a whole {suffix} file: {error}.") from None
 
 
-def text_writer(path: str, name: str) -> TextIO:
-  """Opens a local file for writing text; compresses by the suffix of `name`."""
-  opener: Callable[..., TextIO] = _OPENERS.get(os.path.splitext(name)[1], open)
+def text_writer(path: str) -> TextIO:
+  """Opens a local file for writing text; compresses by its suffix."""
+  opener: Callable[..., TextIO] = _OPENERS.get(os.path.splitext(path)[1], open)
   return opener(path, "wt", encoding="utf-8", newline="\n")
 
 

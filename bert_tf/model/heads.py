@@ -1,5 +1,6 @@
 """BertModel with a head for each task; other modules read what they declare."""
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -20,10 +21,6 @@ Outputs = dict[str, Tensor]
 
 # Dropout rate of a classifier's input, whatever the config (run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
-
-# Standard deviation of the truncated normal that a fine-tuned task's layer
-# starts from, whatever the config (run_classifier.py and run_squad.py of 2018).
-_TASK_STDDEV = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,21 +69,6 @@ WORD_LABELS = Head(
 CHOICES = Head(
   "multiple choice", {"choice_weights": (1, "D")}, "BertForMultipleChoice"
 )
-
-
-def make_output_layer(
-  num_outputs: int, size: int, dtype: str
-) -> tuple[keras.Variable, keras.Variable]:
-  """Makes `output_weights`, [num_outputs, size], and `output_bias` of a task.
-
-  As in the original, the names of these two variables have no scope.
-  """
-  weights = keras.initializers.TruncatedNormal(stddev=_TASK_STDDEV)
-  shape = num_outputs, size
-  return (
-    keras.Variable(weights, shape, dtype, name="output_weights"),
-    keras.Variable("zeros", shape[:1], dtype, name="output_bias"),
-  )
 
 
 class MaskedLmHead(modeling.BertLayer):
@@ -151,76 +133,56 @@ class MaskedLmHead(modeling.BertLayer):
     )
 
 
-class LinearHead(modeling.BertLayer):
-  """A linear layer with two outputs, whose matrix is stored as [2, D].
+class LinearHead(keras.layers.Layer):
+  """A linear layer whose matrix is stored as [outputs, size].
 
-  Its `name`, such as "seq_relationship", is its scope in checkpoints.
+  As in the original, the names of its variables may have no scope. A Head gives
+  them, so they are not made in `build`.
+
+  Args:
+    head: the names and shapes of the matrix and, if there is one, the bias.
+    size: D, the size of a vector.
+    num_outputs: C, the number of labels, for a head with labels.
+    initializer: that of the matrix; None for that of a fine-tuned task.
+    dtype: as in BertModel.
   """
 
-  def build(self, input_shape: Any = None) -> None:
-    """Makes the matrix, [2, D], and the bias, [2]."""
-    self.output_weights = self.add_weight(
-      name="output_weights",
-      shape=(2, self.config.hidden_size),
-      initializer=modeling.initializer(self.config),
-    )
-    self.output_bias = self.add_weight(
-      name="output_bias", shape=(2,), initializer="zeros"
-    )
-
-  def call(self, hidden: Tensor) -> Tensor:
-    """Returns float [..., 2] for float [..., D]."""
-    return linear(hidden, self.output_weights, self.output_bias)
-
-
-def linear(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-  """Returns hidden @ weights^T + bias, float [..., C], of weights [C, D]."""
-  outputs = ops.matmul(dense.flatten(hidden), ops.transpose(weights))
-  if bias is not None:
-    outputs = outputs + bias
-  return dense.restore(outputs, hidden)
-
-
-class TaskLayer(keras.layers.Layer):
-  """The linear layer of a fine-tuned task.
-
-  As in the original, the names of its variables have no scope, so they are not
-  made in `build`.
-  """
-
-  def make_variables(self, num_outputs: int, size: int) -> None:
-    """Makes the matrix, [num_outputs, size], and the bias."""
-    self.output_weights, self.output_bias = make_output_layer(
-      num_outputs, size, self.variable_dtype
-    )
+  def __init__(
+    self,
+    head: Head,
+    size: int,
+    num_outputs: int = 0,
+    initializer: keras.initializers.Initializer | None = None,
+    dtype: DType = None,
+  ) -> None:
+    super().__init__(name="head", dtype=dtype)
+    if initializer is None:
+      # Whatever the config (run_classifier.py and run_squad.py of 2018).
+      initializer = keras.initializers.TruncatedNormal(stddev=0.02)
+    sizes: dict[int | str, int] = {"D": size, "C": num_outputs}
+    self.output_bias = None
+    for path, shape in head.shapes.items():
+      *scopes, name = path.split("/")
+      is_matrix = len(shape) == 2
+      with contextlib.ExitStack() as stack:
+        for scope in scopes:
+          stack.enter_context(keras.name_scope(scope))
+        variable = keras.Variable(
+          initializer if is_matrix else "zeros",
+          [int(sizes.get(n, n)) for n in shape],
+          self.variable_dtype,
+          name=name,
+        )
+      setattr(self, "output_weights" if is_matrix else "output_bias", variable)
     self.built = True
 
   def call(self, hidden: Tensor) -> Tensor:
-    """Returns float [..., num_outputs] for float [..., size]."""
-    return linear(hidden, self.output_weights, self.output_bias)
-
-
-class ChoiceLayer(keras.layers.Layer):
-  """Scores a vector by its dot product with `choice_weights`."""
-
-  def make_variables(self, size: int) -> None:
-    """Makes the vector, [1, size]."""
-    values = keras.initializers.TruncatedNormal(stddev=_TASK_STDDEV)
-    self.choice_weights = keras.Variable(
-      values, (1, size), self.variable_dtype, name="choice_weights"
-    )
-    self.built = True
-
-  def call(self, hidden: Tensor) -> Tensor:
-    """Returns float [..., 1] for float [..., size]."""
-    return linear(hidden, self.choice_weights, None)
-
-
-def _build_in_cls(head: modeling.BertLayer) -> Any:
-  """Returns a head, built in the scope `cls` of the original's checkpoints."""
-  with keras.name_scope("cls"):
-    head.build(None)
-  return head
+    """Returns float [..., outputs] for float [..., size]."""
+    weights = ops.transpose(self.output_weights)
+    outputs = ops.matmul(dense.flatten(hidden), weights)
+    if self.output_bias is not None:
+      outputs = outputs + self.output_bias
+    return dense.restore(outputs, hidden)
 
 
 class HeadModel(modeling.PretrainedModel):
@@ -234,17 +196,21 @@ class HeadModel(modeling.PretrainedModel):
     self,
     config: modeling.BertConfig,
     dtype: DType = None,
-    first_layer: keras.layers.Layer | None = None,
+    num_outputs: int = 0,
   ) -> None:
     """Makes a model of these sizes, with the dtype as in BertModel.
 
-    The variables of first_layer come before those of BERT.
+    With num_outputs, its only head is a LinearHead, `task_layer`, whose
+    variables come before those of BERT.
     """
     super().__init__(name=self.task, dtype=dtype)
     self.config = config
-    self.task_layer: Any = first_layer
-    self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
-    self.seed_generator = self.bert.seed_generator
+    bert = modeling.BertModel(config, dtype=self.dtype_policy)
+    if num_outputs:
+      [head], size = self.heads, config.hidden_size
+      self.task_layer = LinearHead(head, size, num_outputs, dtype=dtype)
+    self.bert = bert
+    self.seed_generator = bert.seed_generator
     self.built = True
 
   @property
@@ -383,10 +349,16 @@ class PretrainingModel(HeadModel):
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
-    policy = self.dtype_policy
-    next_sentence_head = LinearHead(config, "seq_relationship", dtype=policy)
-    self.masked_lm_head = _build_in_cls(MaskedLmHead(config, dtype=policy))
-    self.next_sentence_head = _build_in_cls(next_sentence_head)
+    policy, size = self.dtype_policy, config.hidden_size
+    self.masked_lm_head = MaskedLmHead(config, dtype=policy)
+    with keras.name_scope("cls"):
+      self.masked_lm_head.build(None)
+    self.next_sentence_head = LinearHead(
+      NEXT_SENTENCE,
+      size,
+      initializer=modeling.initializer(config),
+      dtype=policy,
+    )
 
   def call(
     self, features: Features, training: bool = False
@@ -449,10 +421,8 @@ class SpanModel(HeadModel):
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
-    # The linear layer starts as that of any task, whatever the config.
-    config = dataclasses.replace(config, initializer_range=_TASK_STDDEV)
-    head = LinearHead(config, "squad", dtype=self.dtype_policy)
-    self.span_head = _build_in_cls(head)
+    size, policy = config.hidden_size, self.dtype_policy
+    self.span_head = LinearHead(SPAN, size, dtype=policy)
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
     """Returns a start and an end logit for each position, float [B, F]."""
@@ -468,19 +438,8 @@ class _LabelModel(HeadModel):
     self, config: modeling.BertConfig, num_labels: int, dtype: DType = None
   ) -> None:
     """Makes a model with num_labels outputs; see BertModel for the others."""
-    super().__init__(config, dtype, TaskLayer(name="head", dtype=dtype))
+    super().__init__(config, dtype, num_labels)
     self.num_labels = num_labels
-    self.task_layer.make_variables(num_labels, config.hidden_size)
-
-  @property
-  def output_weights(self) -> keras.Variable:
-    """The matrix of the head, [num_labels, D]."""
-    return self.task_layer.output_weights
-
-  @property
-  def output_bias(self) -> keras.Variable:
-    """The bias of the head, [num_labels]."""
-    return self.task_layer.output_bias
 
   @classmethod
   def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
@@ -552,13 +511,7 @@ class MultipleChoiceModel(HeadModel):
   input_shape_names = ("B", "C", "F")
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
-    super().__init__(config, dtype, ChoiceLayer(name="head", dtype=dtype))
-    self.task_layer.make_variables(config.hidden_size)
-
-  @property
-  def choice_weights(self) -> keras.Variable:
-    """The vector of the head, [1, D]."""
-    return self.task_layer.choice_weights
+    super().__init__(config, dtype, num_outputs=1)
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the scores, float [B, C], of features of int [B, C, F]."""
@@ -614,12 +567,6 @@ def _flatten_choices(features: Features) -> dict[str, Tensor]:
   }
 
 
-def _models_by_task(task: str | None) -> list[type[HeadModel]]:
-  """Returns the models of the registered tasks, that of `task` first."""
-  specs = sorted(task_registry.TASKS.values(), key=lambda s: s.name != task)
-  return [task_registry.load(spec.model) for spec in specs if spec.model]
-
-
 def list_model_classes(task: str | None = None) -> list[type[HeadModel]]:
   """Returns the models of the tasks, that of `task` first.
 
@@ -627,7 +574,8 @@ def list_model_classes(task: str | None = None) -> list[type[HeadModel]]:
   `task`, or else of the task that was registered first.
   """
   by_names: dict[frozenset[str], type[HeadModel]] = {}
-  for model in _models_by_task(task):
+  specs = sorted(task_registry.TASKS.values(), key=lambda s: s.name != task)
+  for model in [task_registry.load(spec.model) for spec in specs if spec.model]:
     names = frozenset(n for head in model.heads for n in head.shapes)
     by_names.setdefault(names, model)
   return list(by_names.values())
@@ -652,8 +600,8 @@ def find_heads(
 def find_model(
   heads: Sequence[Head], task: str | None = None
 ) -> type[HeadModel] | None:
-  """Returns a model with exactly these heads, if possible that of the task."""
-  models = _models_by_task(task)
+  """Returns the model with exactly the heads that `find_heads` returned."""
+  models = list_model_classes(task)
   return next((m for m in models if m.heads == tuple(heads)), None)
 
 

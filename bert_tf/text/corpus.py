@@ -42,7 +42,7 @@ def write_documents(path: str, documents: Iterable[Sequence[str]]) -> int:
   count = 0
   with (
     atomic.file(path) as unfinished,
-    text_lines.text_writer(unfinished, path) as writer,
+    text_lines.text_writer(unfinished) as writer,
   ):
     for document in documents:
       writer.write("\n".join(document) + "\n\n")

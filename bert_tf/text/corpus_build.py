@@ -6,11 +6,11 @@ result does not depend on the number of workers.
 """
 
 import atexit
+import codecs
 import collections
 import contextlib
 import dataclasses
 import functools
-import glob
 import itertools
 import os
 import re
@@ -84,10 +84,7 @@ def find_files(
       corpus.write_documents(path, pydoc_corpus.read_documents(documented))
       files.append(InputFile(path, text_config.LINES))
       continue
-    matches = shard_files.expand(name)
-    if not matches:
-      raise ValueError(f"{name} matches no file.")
-    for path in matches:
+    for path in shard_files.expand(name):
       if paths.is_folder(path):
         raise ValueError(f"{path} is a folder; try {path}/*.")
       if paths.is_file(path) and not paths.num_bytes(path):
@@ -121,9 +118,9 @@ def _detect_format(
   with text_lines.open_decompressed(path) as reader:
     head = reader.read(1 << 16)
   name = text_lines.without_suffix(os.path.basename(path).lower())
-  start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-  if head.startswith(b"PAR1") or name.endswith(".parquet"):
+  if text_lines.name_format(head) == "Parquet" or name.endswith(".parquet"):
     return text_config.PARQUET
+  start = head.removeprefix(codecs.BOM_UTF8).lstrip()
   marks = (b"<mediawiki", b"<?xml", b"<doc ")
   if start.startswith(marks) or name.endswith(".xml"):
     raise ValueError(
@@ -136,32 +133,30 @@ def _detect_format(
 
 
 def read_documents(
-  source: InputFile,
-  config: text_config.TextConfig,
-  counts: collections.Counter[str],
+  source: InputFile, config: text_config.TextConfig
 ) -> Iterator[str]:
   """Yields the documents of a file, a sentence or a paragraph a line.
 
-  Blank documents are left out. `counts` receives the numbers of
-  "documents_read" and of "blank" ones.
+  A row of a table may be blank.
   """
-  path, input_format = source.path, source.input_format
+  path, input_format, column = (
+    source.path,
+    source.input_format,
+    config.text_column,
+  )
   if input_format == text_config.LINES:
-    texts: Iterator[str] = map("\n".join, corpus.read_documents([path]))
-  elif input_format in (text_config.JSONL, text_config.PARQUET):
-    texts = _read_table(path, input_format, config.text_column)
-  elif config.documents == "line":
-    texts = filter(str.strip, text_lines.read_lines(path))
-  elif config.documents == "blank_line":
-    texts = _read_paragraphs(path)
-  else:
-    texts = _read_book(path)
-  for text in texts:
-    counts["documents_read"] += 1
-    if text.strip():
-      yield text
-    else:
-      counts["blank"] += 1
+    return map("\n".join, corpus.read_documents([path]))
+  if input_format in (text_config.JSONL, text_config.PARQUET):
+    column = config.text_column
+    table = tables.Table(path, input_format, (column,), {column: "text_column"})
+    return tables.read(
+      table, lambda _, row: tables.get_text(row, column, may_be_empty=True)
+    )
+  if config.documents == "line":
+    return filter(str.strip, text_lines.read_lines(path))
+  if config.documents == "blank_line":
+    return _read_paragraphs(path)
+  return _read_book(path)
 
 
 def _read_book(path: str) -> Iterator[str]:
@@ -192,15 +187,6 @@ def _read_paragraphs(path: str) -> Iterator[str]:
       num_chars += len(line)
 
 
-def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
-  table = tables.Table(path, input_format, (column,), {column: "text_column"})
-  for line, row in tables.read_rows(table):
-    try:
-      yield tables.get_text(row, column, may_be_empty=True)
-    except tables.BadRowError as error:
-      raise ValueError(f"{path}:{line}: {error} (`text_column`).") from None
-
-
 def build_corpus(
   config: text_config.TextConfig,
   inputs: Sequence[InputFile],
@@ -210,10 +196,9 @@ def build_corpus(
   """Writes a corpus and its report; logs and returns the counts.
 
   The files appear when they are complete, the report last. `num_workers`
-  processes split the text. The counts are those that are not 0: documents_read,
-  those that are blank, and the documents, eval_documents, sentences and
-  characters that were written. Raises ValueError if a file would get no
-  document.
+  processes split the text. The counts are those that are not 0 of documents,
+  eval_documents, sentences and characters. Raises ValueError if a file would
+  get no document.
   """
   started = time.monotonic()
   names = [output.output_file, *filter(None, [output.eval_output_file])]
@@ -223,65 +208,70 @@ def build_corpus(
     )
   shard_files.check_output(names, (source.path for source in inputs))
   check_reading(inputs)
-  counts = collections.Counter[str]()
-  fraction = output.eval_fraction if output.eval_output_file else 0.0
   with atomic.lock_file(output.output_file):
-    for name in names:
-      atomic.remove_unfinished(glob.escape(name))  # Of a killed process.
     with atomic.files(names) as unfinished:
-      groups = _read_groups(config, inputs, counts)
-      split = functools.partial(_split, config.language)
-      with (
-        contextlib.closing(worker_pool.run(split, groups, num_workers)) as runs,
-        contextlib.ExitStack() as stack,
-        tqdm.tqdm(
-          desc="documents", unit="", unit_scale=True, disable=None
-        ) as bar,
-      ):
-        writers = [
-          stack.enter_context(text_lines.text_writer(path, name))
-          for path, name in zip(unfinished, names)
-        ]
-        for _, documents in runs:
-          for lines in documents:
-            is_eval = corpus.is_held_out(lines, fraction, output.random_seed)
-            writers[is_eval].write("\n".join(lines) + "\n\n")
-            counts["documents"] += 1
-            counts["eval_documents"] += is_eval
-            counts["sentences"] += len(lines)
-            counts["characters"] += sum(map(len, lines))
-          bar.update(len(documents))
-      num_eval = counts["eval_documents"]
-      num_train = counts["documents"] - num_eval
-      if not counts["documents"]:
-        raise ValueError(f"no document for {output.output_file}: blank text.")
-      if output.eval_output_file and not (num_train and num_eval):
-        raise ValueError(
-          f"eval_fraction {output.eval_fraction} leaves {num_train} documents "
-          f"to train on and {num_eval} to evaluate on."
-        )
+      counts = _write_splits(config, inputs, output, unfinished, num_workers)
       paths.remove(output.report_file)
-    result = {name: count for name, count in counts.items() if count}
     report = {
       **dataclasses.asdict(config),
       **dataclasses.asdict(output),
       "input_file": [[s.path, s.input_format] for s in inputs],
-      "counts": result,
+      "counts": counts,
     }
     json_files.write(output.report_file, report)
-  for name, count in result.items():
+  for name, count in counts.items():
     logging.info("%-28s %s", name.replace("_", " "), f"{count:,}")
   logging.info("%-28s %.1f s", "time", time.monotonic() - started)
   logging.info("Wrote %s.", ", ".join(names))
   is_text = any(s.input_format == text_config.TEXT for s in inputs)
-  mean = result["sentences"] / result["documents"]
+  mean = counts["sentences"] / counts["documents"]
   if is_text and config.documents == "blank_line" and mean < 3:
     logging.warning(
       "A document has %.1f sentences on average. If blank lines end only "
       "paragraphs, use `documents=file`.",
       mean,
     )
-  return result
+  return counts
+
+
+def _write_splits(
+  config: text_config.TextConfig,
+  inputs: Sequence[InputFile],
+  output: text_config.Output,
+  files: Sequence[str],
+  num_workers: int,
+) -> dict[str, int]:
+  """Writes the training and the held-out documents; returns their counts."""
+  fraction = output.eval_fraction if output.eval_output_file else 0.0
+  split = functools.partial(_split, config.language)
+  groups = worker_pool.run(split, _read_groups(config, inputs), num_workers)
+  counts = collections.Counter[str]()
+  with (
+    contextlib.closing(groups),
+    contextlib.ExitStack() as stack,
+    tqdm.tqdm(desc="documents", unit="", unit_scale=True, disable=None) as bar,
+  ):
+    opened = map(text_lines.text_writer, files)
+    writers = [stack.enter_context(writer) for writer in opened]
+    for _, documents in groups:
+      for lines in documents:
+        is_eval = corpus.is_held_out(lines, fraction, output.random_seed)
+        writers[is_eval].write("\n".join(lines) + "\n\n")
+        counts["documents"] += 1
+        counts["eval_documents"] += is_eval
+        counts["sentences"] += len(lines)
+        counts["characters"] += sum(map(len, lines))
+      bar.update(len(documents))
+  num_eval = counts["eval_documents"]
+  num_train = counts["documents"] - num_eval
+  if not counts["documents"]:
+    raise ValueError(f"no document for {output.output_file}: blank text.")
+  if output.eval_output_file and not (num_train and num_eval):
+    raise ValueError(
+      f"eval_fraction {output.eval_fraction} leaves {num_train} documents to "
+      f"train on and {num_eval} to evaluate on."
+    )
+  return dict(+counts)
 
 
 def check_reading(inputs: Sequence[InputFile]) -> None:
@@ -295,9 +285,7 @@ def check_reading(inputs: Sequence[InputFile]) -> None:
 
 
 def _read_groups(
-  config: text_config.TextConfig,
-  inputs: Sequence[InputFile],
-  counts: collections.Counter[str],
+  config: text_config.TextConfig, inputs: Sequence[InputFile]
 ) -> Iterator[tuple[list[str], bool]]:
   """Yields groups of documents, large enough to be worth their transfer.
 
@@ -306,7 +294,7 @@ def _read_groups(
   for source in inputs:
     is_split = source.input_format == text_config.LINES
     group, num_chars = list[str](), 0
-    for document in read_documents(source, config, counts):
+    for document in filter(str.strip, read_documents(source, config)):
       group.append(document)
       num_chars += len(document)
       if num_chars >= _GROUP_CHARS:

@@ -210,14 +210,16 @@ class BiLstmModel(keras.Model):
         dtype=self.variable_dtype,
         name="layer_weights",
       )
-    self.bilstms = []
+    bilstms = []
     for i in range(_NUM_LAYERS):
       layer = bilstm.make(size, _UNITS, f"bilstm_{i}", self.dtype_policy)
-      self.bilstms.append(layer)
+      bilstms.append(layer)
       size = 2 * _UNITS
-    self.output_weights, self.output_bias = heads.make_output_layer(
-      num_labels, size, self.variable_dtype
+    policy = self.dtype_policy
+    self.head = heads.LinearHead(
+      heads.WORD_LABELS, size, num_labels, dtype=policy
     )
+    self.bilstms = bilstms
     self.built = True
 
   def call(self, batch: Mapping[str, Tensor], training: bool = False) -> Tensor:
@@ -238,8 +240,7 @@ class BiLstmModel(keras.Model):
     for layer in self.bilstms:
       hidden = layer(hidden, mask=mask, training=training)
     hidden = dropout.dropout(hidden, _DROPOUT, self.seed_generator, training)
-    weights = ops.transpose(self.output_weights)
-    return ops.matmul(hidden, weights) + self.output_bias
+    return self.head(hidden)
 
 
 class FeaturesTask(ner.NerTask):

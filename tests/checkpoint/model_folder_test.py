@@ -130,7 +130,7 @@ def test_a_head_of_another_task_or_size_is_refused(folders, tmp_path):
     bert_tf.ClassifierModel.from_pretrained(folders["hf"], num_labels=2)
   for number, kind in ((2, bert_tf.ClassifierModel), (3, bert_tf.TokenModel)):
     model = kind.from_pretrained(folders["hf"], number, encoder_only=True)
-    assert model.output_bias.shape == (number,)
+    assert model.task_layer.output_bias.shape == (number,)
     kind.save_pretrained(model, tmp_path / model.task, max_seq_length=9)
     opened = ModelFolder.open(str(tmp_path / model.task))
     names = tuple(f"LABEL_{i}" for i in range(number))
@@ -145,7 +145,7 @@ def test_a_head_of_another_task_or_size_is_refused(folders, tmp_path):
   with pytest.raises(ValueError, match="set `num_labels`"):
     bert_tf.ClassifierModel.from_pretrained(folder)
   model = bert_tf.ClassifierModel.from_pretrained(folder, num_labels=5)
-  assert model.output_bias.shape == (5,)
+  assert model.task_layer.output_bias.shape == (5,)
 
 
 def test_a_model_of_keras_is_written_as_a_folder(folders, tmp_path):
@@ -159,7 +159,9 @@ def test_a_model_of_keras_is_written_as_a_folder(folders, tmp_path):
   source = ModelFolder.open(str(tmp_path / "new"))
   convert.convert(source, str(tmp_path / "hf"), "hf")
   read = bert_tf.ClassifierModel.from_pretrained(tmp_path / "hf")
-  np.testing.assert_array_equal(read.output_weights, model.output_weights)
+  np.testing.assert_array_equal(
+    read.task_layer.output_weights, model.task_layer.output_weights
+  )
   model.save(tmp_path / "model.keras")
   model.save_weights(tmp_path / "model.weights.h5")
   for name in ("model.keras", "model.weights.h5"):
@@ -185,7 +187,9 @@ def test_a_remote_folder_is_a_model(folders, kind):
     paths.copy(str(path), f"{remote}/{path.name}")
   model = bert_tf.ClassifierModel.from_pretrained(remote)
   expected = bert_tf.ClassifierModel.from_pretrained(folders[kind])
-  np.testing.assert_array_equal(model.output_weights, expected.output_weights)
+  np.testing.assert_array_equal(
+    model.task_layer.output_weights, expected.task_layer.output_weights
+  )
 
 
 @pytest.mark.parametrize("kind", interop_models.KINDS)

@@ -201,41 +201,28 @@ def test_a_value_out_of_range_ends_the_reading(tmp_path, name, values):
 @pytest.mark.parametrize(
   ("changes", "vocab_size", "message"),
   [
-    ({"input_ids": [1] * 5}, 10, "5 input_ids, not 4; set `max_seq_length=5`"),
-    ({"input_ids": []}, 10, "0 input_ids, not 4"),
+    ({"input_ids": [1] * 5}, 10, "`max_seq_length=5`"),
+    ({"input_ids": []}, 10, "does not hold pre-training records"),
+    ({"masked_lm_positions": [1]}, 10, "`max_predictions_per_seq=1`"),
     (
-      {n: [1] for n in ("masked_lm_positions", "masked_lm_ids")},
-      10,
-      "1 masked_lm_positions, not 2; set `max_predictions_per_seq=1`",
-    ),
-    (
-      {"input_ids": [9] * 5, "masked_lm_ids": [1]},
+      {"input_ids": [9] * 5, "masked_lm_positions": [1]},
       3,
-      "not 4 and .* not 2; set `max_seq_length=5` `max_predictions_per_seq=1`",
+      "`max_predictions_per_seq=1` `max_seq_length=5`",
     ),
     ({}, 3, "input_ids 0 to 3, but the model has 0 to 2"),
-    ({"masked_lm_weights": [1, 0]}, 10, "has int64_list as masked_lm_weights"),
-    (
-      {"label_ids": [1], "input_mask": None},
-      10,
-      "nothing as input_mask",
-    ),
+    (None, 10, "tf.train.Example"),
   ],
 )
-def test_a_first_record_that_does_not_fit_is_named(
+def test_records_that_do_not_fit_are_named(
   tmp_path, changes, vocab_size, message
 ):
-  record = {**PRETRAINING, **changes}
-  record = {n: v for n, v in record.items() if v is not None}
-  files, spec = write_pretraining(tmp_path / "a", record)
-  with pytest.raises(ValueError, match=f"/a: its first record .*{message}"):
-    input_pipeline.check_first_records(files, spec, vocab_size)
-
-
-def test_a_file_of_other_records_is_named(tmp_path):
-  files, spec = write_pretraining(tmp_path / "b", b"\xff" * 9)
-  with pytest.raises(ValueError, match="/b: .*tf.train.Example"):
-    input_pipeline.check_first_records(files, spec, 10)
+  record = b"\xff" * 9 if changes is None else {**PRETRAINING, **changes}
+  files, _ = write_pretraining(tmp_path / "a", record)
+  records = pretraining_records.PretrainingRecords(
+    files, pretraining_records.RecordFormat(4, 2)
+  )
+  with pytest.raises(ValueError, match=f"{tmp_path}/a.*{message}"):
+    records.check(vocab_size)
 
 
 # Records of 16 word pieces. The first id is the number of the record.

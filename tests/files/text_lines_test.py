@@ -16,7 +16,7 @@ MARK = b"\xef\xbb\xbf"
 
 def rows(path):
   table = tables.Table(path, "csv", ["text", "label"])
-  return tables.read(table, lambda line, row: (line, dict(row)))
+  return list(tables.read(table, lambda line, row: (line, dict(row))))
 
 
 def shard_documents(path):

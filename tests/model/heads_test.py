@@ -174,7 +174,7 @@ def test_dropout_drops_a_tenth_of_the_input_whatever_the_config_says(
   )
   model = kind(config, num_labels=size)
   # With the identity as a head, the logits are its input after dropout.
-  model.output_weights.assign(np.eye(size))
+  model.task_layer.output_weights.assign(np.eye(size))
   ids = {"input_ids": tf.ones(shape, tf.int32)}
   whole = model(ids).numpy()
   dropped = model(ids, training=True).numpy()

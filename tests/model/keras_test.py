@@ -102,12 +102,13 @@ def backup(model, tmp_path):
 
 
 def gradient_tape(model, tmp_path):
-  inputs, before = model.prepare_inputs(TEXTS), model.output_bias.numpy()
+  inputs, bias = model.prepare_inputs(TEXTS), model.task_layer.output_bias
+  before = bias.numpy()
   with tf.GradientTape() as tape:
     loss = LOSS(np.array(LABELS), model(inputs, training=True))
   gradients = tape.gradient(loss, model.trainable_variables)
   model.optimizer.apply(gradients, model.trainable_variables)
-  assert np.abs(model.output_bias.numpy() - before).max() > 1e-3
+  assert np.abs(bias.numpy() - before).max() > 1e-3
 
 
 def frozen_layers(model, tmp_path):
@@ -175,7 +176,7 @@ def exported(model, tmp_path):
 def summary(model, tmp_path):
   lines = []
   model.summary(print_fn=lines.append)
-  assert "head (TaskLayer)" in "".join(lines)
+  assert "head (LinearHead)" in "".join(lines)
 
 
 USES = (

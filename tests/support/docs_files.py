@@ -31,16 +31,17 @@ def write_all(folder: pathlib.Path) -> None:
   _write_texts(folder, rng)
   write_glue(folder / "GLUE", sentence)
   _write_csv(folder / "reviews", sentence)
-  shutil.copy(folder / "reviews" / "train.csv", folder / "reviews.csv")
   _write_conll(folder / "conll2003", rng)
   _write_swag(folder / "swag", sentence, rng)
   _write_tags(folder / "tags", sentence)
   write_squad(folder, sentence)
-  names = ("reviews.csv", "examples/reviews.csv", "examples/tag_words.py")
+  names = ("examples/reviews.csv", "examples/tag_words.py")
   for name in (f"docs/{name}" for name in names):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(checkout.ROOT / name, folder / name)
   write_model(folder / "minilm")
+  stars = heads.ClassifierModel.from_pretrained(folder / "minilm", num_labels=2)
+  stars.save_pretrained(folder / "stars", labels=["five", "one"])
   for name in ("uncased_L-12_H-768_A-12", "quickstart"):
     shutil.copytree(folder / "minilm", folder / name)
   for name in ("bert_config.json", "no_dropout.json", "dropout.json"):

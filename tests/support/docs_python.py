@@ -1,14 +1,11 @@
 """Replaces `python` and `bert-tf` when commands of the documentation run.
 
 Appends flags with small sizes to the command, so that it takes seconds. If a
-flag is repeated, the last value counts. What several pages make by the same
-command is made once and copied for the others.
+flag is repeated, the last value counts.
 """
 
-import hashlib
 import os
 import re
-import shutil
 import sys
 
 from tests.support import forks
@@ -41,14 +38,6 @@ SMALLER_IF_PRESENT = ("--num_shards=2", "--num_workers=1")
 # Training times to try. A slow machine refuses a short time before it writes a
 # file.
 MINUTES = (0.15, 0.3, 1, 10)
-
-# What several pages make, by the flag that names it, and the environment
-# variable with the folder that keeps it from page to page.
-SHARED = {
-  "--output_dir=sst2": "sst2",
-  "--export_dir=models/sst2/1": "models/sst2/1",
-}
-SHARED_VARIABLE = "BERT_TF_TEST_DOCS"
 
 # The commands of the scripts of 2018.
 SCRIPTS = {
@@ -95,18 +84,6 @@ def run(arguments: list[str]) -> int:
   """Runs a command with small sizes; returns its status."""
   server = os.environ[forks.VARIABLE]
   small = smaller(arguments)
-  for flag in SHARED.keys() & set(arguments):
-    # Pages name the command by its script or as bert-tf.
-    flags = sorted(a for a in small if a.startswith("--"))
-    key = hashlib.sha256(" ".join(flags).encode()).hexdigest()
-    kept = os.path.join(os.environ[SHARED_VARIABLE], key)
-    if os.path.exists(kept):
-      shutil.copytree(kept, SHARED[flag])
-      return 0
-    status = forks.run_here(server, small)
-    if not status:
-      shutil.copytree(SHARED[flag], kept)
-    return status
   if not is_from_text(arguments):
     return forks.run_here(server, small)
   status = 1

@@ -1,7 +1,6 @@
 """The documents of each format, and the errors of damaged files."""
 
 import bz2
-import collections
 import gzip
 import json
 import sys
@@ -23,12 +22,10 @@ def write(path, content):
 
 
 def read(path, plain_format="text", **settings):
-  """Detects a file's format; returns its texts and counts."""
+  """Detects a file's format; returns its texts."""
   config = text_config.TextConfig(**settings)
   (source,) = corpus_build.find_files(path, config, plain_format)
-  counts = collections.Counter()
-  texts = list(corpus_build.read_documents(source, config, counts))
-  return texts, counts
+  return list(corpus_build.read_documents(source, config))
 
 
 ROWS = [{"id": 1, "text": "One.\nTwo."}, {"id": 2, "text": None}]
@@ -44,20 +41,17 @@ def parquet_bytes(table):
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "wiki_00"])
 def test_rows_of_json_lines(name, suffix, tmp_path):
   rows = "".join(json.dumps(row) + "\n" for row in ROWS)
-  texts, counts = read(write(tmp_path / f"{name}{suffix}", rows))
-  assert texts == ["One.\nTwo."]
-  assert counts == {"documents_read": 2, "blank": 1}
+  assert read(write(tmp_path / f"{name}{suffix}", rows)) == ["One.\nTwo.", ""]
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.parquet.gz", "a.bz2", "data"])
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
 def test_rows_of_parquet(name, kind, tmp_path):
-  texts = [*(f"Text {i}." for i in range(1000)), None]
-  table = pa.table({"id": range(1001), "body": pa.array(texts, kind)})
+  texts = [f"Text {i}." for i in range(1000)]
+  column = pa.array([*texts, None], kind)
+  table = pa.table({"id": range(1001), "body": column})
   path = write(tmp_path / name, parquet_bytes(table))
-  documents, counts = read(path, text_column="body")
-  assert documents == texts[:-1]
-  assert counts["blank"] == 1
+  assert read(path, text_column="body") == [*texts, ""]
 
 
 TEXT = "\ufeffA line\nand one.\r\n \nNew\nparagraph.\n\n\n今天下\n雨。\n"
@@ -73,31 +67,34 @@ TEXT = "\ufeffA line\nand one.\r\n \nNew\nparagraph.\n\n\n今天下\n雨。\n"
 )
 def test_documents_of_running_text(documents, expected, tmp_path):
   path = write(tmp_path / "a.txt.bz2", TEXT)
-  texts, counts = read(path, documents=documents)
-  assert texts == expected
-  assert counts == {"documents_read": len(expected)}
+  assert read(path, documents=documents) == expected
 
 
 def test_a_long_text_is_cut_between_paragraphs(tmp_path, monkeypatch):
   monkeypatch.setattr(corpus_build, "_MAX_DOCUMENT_CHARS", 50)
   paragraphs = [f"Paragraph {n} of twenty." for n in range(20)]
   path = write(tmp_path / "a.txt", "\n\n".join(paragraphs))
-  texts, _ = read(path, documents="file")
+  texts = read(path, documents="file")
   assert "\n".join(texts).split("\n") == paragraphs
   assert len(texts) == 10
   path = write(tmp_path / "b.txt", "\n".join(paragraphs))
-  assert len(read(path, documents="file")[0]) == 7
+  assert len(read(path, documents="file")) == 7
 
 
-def test_text_without_a_known_format_has_the_plain_format(tmp_path):
-  path = write(tmp_path / "a.txt", "One.\nTwo.\n\nThree.")
-  assert read(path, "lines")[0] == ["One.\nTwo.", "Three."]
-  assert read(path, "text")[0] == ["One. Two.", "Three."]
-  path = write(tmp_path / "b.txt", "{no: json}\n")
-  assert read(path, "lines")[0] == ["{no: json}"]
-  assert read(path, "text", input_format="lines")[0] == ["{no: json}"]
-  path = write(tmp_path / "c.xml", "<p>One.</p>")
-  assert read(path, input_format="text")[0] == ["<p>One.</p>"]
+@pytest.mark.parametrize(
+  ("name", "text", "settings", "expected"),
+  [
+    ("a.txt", "1.\n2.\n\n3.", {"plain_format": "lines"}, ["1.\n2.", "3."]),
+    ("a.txt", "1.\n2.\n\n3.", {}, ["1. 2.", "3."]),
+    ("a.txt", "{no: json}\n", {}, ["{no: json}"]),
+    ("a.jsonl", "{no: json}\n", {"input_format": "lines"}, ["{no: json}"]),
+    ("a.xml", "<p>One.</p>", {"input_format": "text"}, ["<p>One.</p>"]),
+  ],
+)
+def test_a_format_is_given_or_found_or_the_plain_one(
+  tmp_path, name, text, settings, expected
+):
+  assert read(write(tmp_path / name, text), **settings) == expected
 
 
 FAULTS = {

@@ -68,7 +68,6 @@ def test_each_sentence_is_a_line_and_documents_stay_apart(
   assert written == "".join("\n".join(d) + "\n\n" for d in documents)
   num_sentences = sum(map(len, documents))
   assert counts == {
-    "documents_read": 60,
     "documents": 60,
     "sentences": num_sentences,
     "characters": sum(len(s) for d in documents for s in d),

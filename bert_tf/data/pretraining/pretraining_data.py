@@ -21,7 +21,7 @@ from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, records
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import masking, pretraining_records
-from bert_tf.files import tokenizer_files
+from bert_tf.files import paths, tokenizer_files
 from bert_tf.text import corpus
 
 
@@ -72,6 +72,11 @@ class ShardTask:
   shard: corpus.Shard
   seed: int
   output_files: tuple[str, ...]  # Files that receive its records in turn.
+
+  @property
+  def is_finished(self) -> bool:
+    """Whether its files exist."""
+    return all(map(paths.exists, self.output_files))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Pre-training records: format, reading and dynamic masking."""
+"""Pre-training records: their format, checks and dynamic masking."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,14 +21,14 @@ class RecordFormat:
   def read(cls, path: str) -> "RecordFormat":
     """Reads the format from a file's first record."""
     features = input_pipeline.read_first_features(path)
-
-    def size(name: str) -> int:
-      return len(features[name].int64_list.value) if name in features else 0
-
     names = "input_ids", "masked_lm_positions", "cls_positions"
-    if not size("input_ids"):
+    sizes = [
+      len(features[name].int64_list.value) if name in features else 0
+      for name in names
+    ]
+    if not sizes[0]:
       raise ValueError(f"{path} does not hold pre-training records.")
-    return cls(*map(size, names))
+    return cls(*sizes)
 
   @property
   def is_masked(self) -> bool:
@@ -71,68 +71,52 @@ class PretrainingRecords:
   # leave them as they are.
   mask: Callable[[Features, tf.Tensor, tf.Tensor], Features] | None = None
 
-  @property
-  def spec(self) -> input_pipeline.Spec:
-    """The spec of a record."""
-    return self.record_format.spec()
-
   def check(self, vocab_size: int) -> None:
     """Raises ValueError if a file's first record does not fit."""
-    first = self.files.paths[0]
+    first, expected = self.files.paths[0], self.record_format
     for path in self.files.paths:
-      name, expected = str(RecordFormat.read(path)), str(self.record_format)
-      if name != expected:
+      stored = RecordFormat.read(path)
+      if str(stored) != str(expected):
         raise ValueError(
-          f"{path} holds {name} records, but {first} holds {expected} ones."
+          f"{path} holds {stored} records, but {first} holds {expected} ones."
         )
-    input_pipeline.check_first_records(self.files, self.spec, vocab_size)
+      sizes = vars(stored).items() - vars(expected).items()
+      if sizes:
+        flags = " ".join(f"`{name}={size}`" for name, size in sorted(sizes))
+        raise ValueError(f"{path} holds records of other sizes; set {flags}.")
+      ids = self._read_first_ids(path)
+      if not 0 <= min(ids) <= max(ids) < vocab_size:
+        raise ValueError(
+          f"{path}: its first record has input_ids {min(ids)} to {max(ids)}, "
+          f"but the model has 0 to {vocab_size - 1}."
+        )
 
   def check_begins(self, cls_id: int, vocab_file: str) -> None:
     """Raises ValueError if a file's first record does not begin with [CLS]."""
     for path in self.files.paths:
-      features = input_pipeline.read_first_features(path)
-      first = features["input_ids"].int64_list.value[0]
+      first = self._read_first_ids(path)[0]
       if first != cls_id:
         raise ValueError(
           f"{path} begins with the id {first}, but [CLS] has the id {cls_id} "
           f"in {vocab_file}: its records have another vocabulary."
         )
 
-  def training_dataset(
-    self,
-    batch_size: int,
-    seed: int,
-    steps_done: int,
-    vocab_size: int,
-    type_vocab_size: int,
-  ) -> tf.data.Dataset:
-    """Returns endless labelled batches; see input_pipeline.training_dataset."""
-    batches = input_pipeline.training_dataset(
-      self.files,
-      self.spec,
-      batch_size,
-      seed,
-      steps_done,
-      vocab_size,
-      type_vocab_size=type_vocab_size,
-    )
-    return self._label(batches, batch_size, steps_done)
+  def _read_first_ids(self, path: str) -> list[int]:
+    features = input_pipeline.read_first_features(path)
+    return list(features["input_ids"].int64_list.value)
 
-  def evaluation_dataset(
-    self, batch_size: int, vocab_size: int, type_vocab_size: int
-  ) -> tf.data.Dataset:
-    """Returns labelled batches of every record once, in order.
-
-    The last batch may be short. Dynamic masks are those of epoch 0.
-    """
-    batches = input_pipeline.finite_dataset(
-      self.files, self.spec, batch_size, vocab_size, type_vocab_size
-    )
-    return self._label(batches, batch_size)
-
-  def _label(
+  def label(
     self, batches: tf.data.Dataset, batch_size: int, steps_done: int = 0
   ) -> tf.data.Dataset:
+    """Returns batches of these records with labels.
+
+    Each epoch has masks of its own, and evaluation those of epoch 0.
+
+    Args:
+      batches: the parsed records. Only the last batch may be short.
+      batch_size: B.
+      steps_done: the number of batches that were left out before the first.
+    """
     mask, num_records = self.mask, self.files.num_records
     if mask is None:
       return batches

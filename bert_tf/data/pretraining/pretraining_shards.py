@@ -46,8 +46,10 @@ class Summary:
   output_files: tuple[str, ...]  # All files of the data set, in order.
 
 
-# Builds the shards of (config, tasks); returns their counts by index.
-Builder = Callable[..., dict[int, ShardCounts]]
+# Builds the shards of some tasks; returns their counts by index.
+Builder = Callable[
+  [PretrainingDataConfig, Sequence[ShardTask]], dict[int, ShardCounts]
+]
 
 
 def create(
@@ -73,8 +75,8 @@ def create(
   ValueError for impossible files or numbers.
   """
   started = time.monotonic()
-  names = [name.strip() for name in output_file.split(",")]
-  first = names[0]  # The name without shards.
+  first, *others = [name.strip() for name in output_file.split(",")]
+  names = [first, *others]
   if "" in names or len({*names}) < len(names):
     raise ValueError(f"output_file={output_file} repeats a name or omits one.")
   if not 1 <= num_workers <= num_shards:
@@ -82,7 +84,7 @@ def create(
       f"num_workers {num_workers} must be from 1 to num_shards {num_shards}."
     )
   if num_shards > 1:
-    if len(names) > 1:
+    if others:
       raise ValueError(
         f"output_file names {len(names)} files, but num_shards={num_shards} "
         "adds the numbers of the shards to a single name."
@@ -94,53 +96,48 @@ def create(
   sample = unknown_pieces.PieceCounts(tokenizer, input_files[0])
   for line in itertools.islice(text_lines.read_lines(*input_files), 1000):
     sample.add_ids(tokenizer.tokenize_to_ids(line))
-  shards = corpus.plan_shards(input_files, num_shards)
   tasks = [
     ShardTask(
       shard,
       derive_shard_seed(config.random_seed, shard.index, num_shards),
       tuple(names) if num_shards == 1 else (names[shard.index],),
     )
-    for shard in shards
+    for shard in corpus.plan_shards(input_files, num_shards)
   ]
-  settings = dataclasses.asdict(config)
-  settings |= settings.pop("masking_config")
   vocab = tokenizer_files.read_vocab(config.vocab_file)
-  settings |= {
+  settings = {
+    **dataclasses.asdict(config),
     "vocab_file": hashlib.sha256(vocab).hexdigest(),
     "input_file": [[os.path.basename(p), paths.sha256(p)] for p in input_files],
-    "num_shards": len(shards),
+    "num_shards": num_shards,
     "output_file": [os.path.basename(name) for name in names],
   }
   note = atomic.hidden(first, _SETTINGS)
-  build = build or functools.partial(_build_here, num_workers=num_workers)
   with atomic.lock_file(first):
-    pending = tasks
-    finished = [t for t in tasks if all(map(paths.exists, t.output_files))]
+    finished = [t for t in tasks if resume and t.is_finished]
     if resume and paths.exists(note):
       shard_files.check_same_settings(settings, note)
-      pending = [task for task in tasks if task not in finished]
-    elif resume and finished:
+    elif finished:
       raise ValueError(
         f"cannot resume: {note} is missing, so the settings of "
         f"{finished[0].output_files[0]} are unknown; drop `resume`."
       )
-    unfinished = [glob.escape(name) for name in names]
-    for name in unfinished:
-      atomic.remove_unfinished(name)
+    pending = [task for task in tasks if task not in finished]
     # Settings must never stand beside records that were made with others.
-    for task in pending:
-      for path in task.output_files:
-        paths.remove(path)
+    for path in itertools.chain(*(task.output_files for task in pending)):
+      paths.remove(path)
     json_files.write(note, settings)
     try:
-      counts = build(config, pending)
+      if build:
+        counts = build(config, pending)
+      else:
+        counts = _build_here(config, pending, num_workers)
     finally:
-      for name in unfinished:  # If a worker was killed.
-        atomic.remove_unfinished(name)
+      for name in names:  # If a worker was killed.
+        atomic.remove_unfinished(glob.escape(name))
   columns = zip(*map(dataclasses.astuple, counts.values()))
   totals = ShardCounts(*map(sum, columns))
-  summary = Summary(totals, len(tasks) - len(pending), tuple(names))
+  summary = Summary(totals, len(finished), tuple(names))
   _log(config, summary, time.monotonic() - started)
   num_single = sum(c.num_documents == 1 for c in counts.values())
   if num_single and not config.no_nsp:
@@ -189,11 +186,12 @@ def _build_here(
 ) -> dict[int, ShardCounts]:
   num_passes = config.dupe_factor + 1  # One to read.
   num_documents = sum(task.shard.num_documents for task in tasks)
-  description = f"documents x {num_passes} passes"
   build = functools.partial(pretraining_data.build_shard, config)
   counts = {}
   with tqdm.tqdm(
-    total=num_documents * num_passes, desc=description, disable=None
+    total=num_documents * num_passes,
+    desc=f"documents x {num_passes} passes",
+    disable=None,
   ) as bar:
     if num_workers == 1:
       return {task.shard.index: build(task, bar.update) for task in tasks}
@@ -288,10 +286,9 @@ def _log(
     }
     if random_next > 0.9:  # About half of them should be.
       logging.warning(
-        "%.1f%% of the next sentences are random, so lines probably hold "
-        "several sentences, which build-corpus splits. Documents of one "
-        "sentence need --no_nsp.",
-        100 * random_next,
+        f"{random_next:.1%} of the next sentences are random, so lines "
+        "probably hold several sentences, which build-corpus splits. Documents "
+        "of one sentence need --no_nsp."
       )
   files, num_kept = summary.output_files, summary.num_shards_kept
   kept = f" ({num_kept} of an earlier run)" if num_kept else ""

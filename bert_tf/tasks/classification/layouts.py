@@ -165,7 +165,7 @@ def read_rows(
   table = tables.Table(
     path, layout.file_format, needed, layout.settings, optional=label
   )
-  rows = tables.read(table, convert)
+  rows = list(tables.read(table, convert))
   if not rows:
     wanted = f" with {only} {value!r}" if split.only else ""
     raise ValueError(f"{path} holds no examples{wanted}.")

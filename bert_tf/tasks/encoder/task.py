@@ -110,7 +110,7 @@ class EncoderTask(base.Task[EncoderSettings]):
       return pair
 
     table = tables.Table(path, file_format, [*named], named)
-    rows = tables.read(table, convert)
+    rows = list(tables.read(table, convert))
     if not config.dev_file and split != "test":
       is_dev, fraction = split == "dev", config.eval_fraction
       rows = [row for row in rows if _is_held_out(row, fraction) == is_dev]

@@ -226,8 +226,16 @@ def _make_data(
   bert_config: modeling.BertConfig,
   records: PretrainingRecords,
 ) -> Data:
-  sizes = bert_config.vocab_size, bert_config.type_vocab_size
-  train, num_records = config.train, records.files.num_records
+  files, spec = records.files, records.record_format.spec()
+  vocab_size, num_segments = bert_config.vocab_size, bert_config.type_vocab_size
+  train, size = config.train, config.train.train_batch_size
+
+  def training(steps_done: int) -> tf.data.Dataset:
+    batches = input_pipeline.training_dataset(
+      *(files, spec, size, train.seed, steps_done, vocab_size),
+      type_vocab_size=num_segments,
+    )
+    return records.label(batches, size, steps_done)
 
   def evaluation(batch_size: int) -> tf.data.Dataset:
     # If a file is too short for max_eval_steps, the original reads it again, so
@@ -235,13 +243,10 @@ def _make_data(
     num_batches = config.max_eval_steps
     if distribution.needs_full_batches():
       # Rows that fill the last batch would count as pairs of sentences.
-      num_batches = min(num_batches, num_records // batch_size)
-    return records.evaluation_dataset(batch_size, *sizes).take(num_batches)
+      num_batches = min(num_batches, files.num_records // batch_size)
+    batches = input_pipeline.finite_dataset(
+      files, spec, batch_size, vocab_size, num_segments
+    )
+    return records.label(batches, batch_size).take(num_batches)
 
-  return Data(
-    records.spec,
-    lambda steps_done: records.training_dataset(
-      train.train_batch_size, train.seed, steps_done, *sizes
-    ),
-    evaluation,
-  )
+  return Data(spec, training, evaluation)

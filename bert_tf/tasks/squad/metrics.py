@@ -195,7 +195,7 @@ def read_predictions(files: str) -> dict[str, str]:
   """
   patterns = [files] if paths.exists(files) else files.split(",")
   totals: dict[str, dict[str, float]] = {}
-  for path in [f for p in patterns for f in shard_files.expand(p) or [p]]:
+  for path in [f for p in patterns for f in shard_files.expand(p)]:
     answers = json_files.read(path, dict[str, str | list[_Candidate]])
     for qas_id, nbest in answers.items():
       texts = totals.setdefault(qas_id, {})

@@ -118,7 +118,7 @@ def read_rows(path: str, has_labels: bool) -> list[Row]:
     return row
 
   needed = ["sent1", "ending0", "ending1"] + ["label"] * has_labels
-  rows = tables.read(tables.Table(path, "csv", needed), convert)
+  rows = list(tables.read(tables.Table(path, "csv", needed), convert))
   if not rows:
     raise ValueError(f"{path} holds no examples.")
   return rows

@@ -117,12 +117,21 @@ def test_the_format_of_records_is_detected(data):
   assert not [name for name in plain.spec() if name.startswith("masked_lm")]
 
 
+def training(records, batch_size, steps_done=0):
+  """Returns the masked batches of a training with a seed of 1."""
+  batches = input_pipeline.training_dataset(
+    *(records.files, records.record_format.spec()),
+    *(batch_size, 1, steps_done, 500),
+  )
+  return records.label(batches, batch_size, steps_done)
+
+
 def test_masks_do_not_depend_on_the_batch_size_or_the_first_step(data):
   records = unmasked(data)
-  expected = rows(records.training_dataset(4, 1, 0, 500, 2), 60)
+  expected = rows(training(records, 4), 60)
   assert 60 * 4 > records.files.num_records  # More than an epoch.
   for batch_size, steps_done in ((2, 0), (4, 5), (2, 80)):
-    batches = records.training_dataset(batch_size, 1, steps_done, 500, 2)
+    batches = training(records, batch_size, steps_done)
     start = steps_done * batch_size
     for name, value in rows(batches, 80 // batch_size).items():
       np.testing.assert_array_equal(value, expected[name][start : start + 80])
@@ -131,8 +140,13 @@ def test_masks_do_not_depend_on_the_batch_size_or_the_first_step(data):
 def test_training_epochs_have_new_masks_and_evaluation_epochs_the_same(data):
   records = unmasked(data)
   count = records.files.num_records
-  trained = rows(records.training_dataset(1, 1, 0, 500, 2), 2 * count)
-  once = records.evaluation_dataset(1, 500, 2)
+  trained = rows(training(records, 1), 2 * count)
+  once = records.label(
+    input_pipeline.finite_dataset(
+      records.files, records.record_format.spec(), 1, 500
+    ),
+    1,
+  )
   evaluated = rows(once.concatenate(once), 2 * count)
   for epochs, repeats in ((trained, False), (evaluated, True)):
     texts, ids = original(epochs), epochs["input_ids"]

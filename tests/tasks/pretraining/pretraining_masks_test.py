@@ -55,7 +55,10 @@ def test_masked_pieces_are_replaced_with_the_configured_probabilities(
     **{**probabilities, name: 1.0},
   )
   masked = pretraining.mask(config, model, plain)
-  batch = next(masked.evaluation_dataset(64, 500, 2).as_numpy_iterator())
+  batches = input_pipeline.finite_dataset(
+    plain.files, plain.record_format.spec(), 64, 500
+  )
+  batch = next(masked.label(batches, 64).as_numpy_iterator())
   is_label = batch["masked_lm_weights"] > 0
   pieces = np.take_along_axis(
     batch["input_ids"], batch["masked_lm_positions"], axis=1
