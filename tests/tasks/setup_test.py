@@ -223,9 +223,3 @@ def test_encoder_only_takes_other_labels(models, tmp_path):
   # The folder now holds a run with the labels of another data set.
   with pytest.raises(ValueError, match="'a' is not one of x, y, z"):
     fine_tuning.run(texts_config(tmp_path, models / "texts", "ab"))
-
-
-def test_labels_missing_in_the_data_are_named(models, tmp_path):
-  with runs.logged() as log:
-    fine_tuning.run(texts_config(tmp_path, models / "texts", "aba"))
-  assert "labels: a 2, b 1, c 0" in log()

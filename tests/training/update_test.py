@@ -101,32 +101,6 @@ def test_a_step_takes_the_clipped_gradient():
     np.testing.assert_allclose(variable, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-  "optimizer",
-  [optimization.create_optimizer(0.25, 10, 0), keras.optimizers.Adam()],
-)
-def test_keras_has_the_private_members_that_updates_use(optimizer):
-  calls = []
-  variables = [keras.Variable([1.0], name=name) for name in ("a", "b")]
-  optimizer.build(variables)
-  made = update.Update(optimizer)
-  for hook in ("_all_reduce_sum_gradients", "_clip_gradients"):
-    assert hasattr(keras.optimizers.Optimizer, hook)
-
-    def count(values, hook=hook):
-      calls.append((hook, len(values)))
-      return values
-
-    setattr(optimizer, hook, count)
-  gradients = optimization.to_dense([tf.constant([1.0])] * 2)
-  made.apply(gradients, variables)
-  # Keras would otherwise clip and add up the gradients a second time.
-  hooks = [("_clip_gradients", 2), ("_all_reduce_sum_gradients", 2)]
-  assert calls == hooks
-  assert [optimizer._get_variable_index(v) for v in variables] == [0, 1]
-  assert optimizer._trainable_variables == variables
-
-
 def test_an_optimizer_around_another_is_refused():
   optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
   optimizer.build([keras.Variable([1.0])])
