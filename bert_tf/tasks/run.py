@@ -18,6 +18,7 @@ from bert_tf.checkpoint.run_folder import RunFolder
 from bert_tf.checkpoint.run_info import RunInfo
 from bert_tf.data import input_pipeline
 from bert_tf.files import errors
+from bert_tf.model.model_config import BertConfig
 from bert_tf.tasks import base
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.rows import Answer, Results, Row
@@ -38,6 +39,40 @@ class Data:
   evaluation: Callable[[int], tf.data.Dataset]
   # What the records were made from; None for files of records.
   rows: Sequence[Row] | None = None
+
+
+def read_records(
+  config: Any,
+  bert_config: BertConfig,
+  files: input_pipeline.RecordFiles,
+  spec: input_pipeline.Spec,
+  finish: Callable[[tf.data.Dataset, int, int], tf.data.Dataset],
+  rows: Sequence[Row] | None = None,
+) -> Data:
+  """Returns the data of records.
+
+  `finish` makes batches for the model from batches of records, their size and
+  the number of steps before them.
+  """
+  train, vocab_size = config.train, bert_config.vocab_size
+  num_segments = bert_config.type_vocab_size
+
+  def training(steps_done: int) -> tf.data.Dataset:
+    size = train.train_batch_size
+    batches = input_pipeline.training_dataset(
+      *(files, spec, size, train.seed, steps_done, vocab_size),
+      config.group_by_length,
+      num_segments,
+    )
+    return finish(batches, size, steps_done)
+
+  def evaluation(batch_size: int) -> tf.data.Dataset:
+    batches = input_pipeline.finite_dataset(
+      files, spec, batch_size, vocab_size, num_segments
+    )
+    return finish(batches, batch_size, 0)
+
+  return Data(spec, training, evaluation, rows)
 
 
 @dataclasses.dataclass(frozen=True)

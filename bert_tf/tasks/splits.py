@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -150,7 +150,7 @@ def encode(
     numbers = messages.join_names([str(i + 1) for i in empty], 5)
     logging.warning(f"{split.source}: a text is empty in example {numbers}.")
 
-  def cut_padding(batches: tf.data.Dataset) -> tf.data.Dataset:
+  def cut_padding(batches: tf.data.Dataset, *_: int) -> tf.data.Dataset:
     if task.width:
       return batches
     return input_pipeline.cut_padding(
@@ -161,36 +161,9 @@ def encode(
       bool(task.config.train.use_xla) or distribution.has_accelerator(),
     )
 
-  return make_data(
-    task, split, files, spec, bert_config.vocab_size, cut_padding
+  return run.read_records(
+    task.config, bert_config, files, spec, cut_padding, split.rows
   )
-
-
-def make_data(
-  task: base.Task,
-  split: Split,
-  files: input_pipeline.RecordFiles,
-  spec: input_pipeline.Spec,
-  vocab_size: int,
-  finish: Callable[[tf.data.Dataset], tf.data.Dataset],
-) -> run.Data:
-  """Returns the data of records; `finish` makes batches for the model."""
-  train, grouped = task.config.train, task.config.group_by_length
-
-  def training(steps_done: int) -> tf.data.Dataset:
-    size, seed = train.train_batch_size, train.seed
-    return finish(
-      input_pipeline.training_dataset(
-        files, spec, size, seed, steps_done, vocab_size, grouped
-      )
-    )
-
-  def evaluation(batch_size: int) -> tf.data.Dataset:
-    return finish(
-      input_pipeline.finite_dataset(files, spec, batch_size, vocab_size)
-    )
-
-  return run.Data(spec, training, evaluation, split.rows)
 
 
 def summarize(

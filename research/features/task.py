@@ -290,12 +290,12 @@ def encode(
   path = os.path.join(folder, f"{config.feature_layers}.{split.name}.tf_record")
   files = write_records(path, split.rows, task.labels.labels, vectors)
 
-  def decode_vectors(batches: tf.data.Dataset) -> tf.data.Dataset:
+  def decode_vectors(batches: tf.data.Dataset, *_: int) -> tf.data.Dataset:
     layers = num_layers(config.feature_layers, bert_config)
     return decode(batches, layers, bert_config.hidden_size)
 
-  return splits.make_data(
-    task, split, files, spec(), bert_config.vocab_size, decode_vectors
+  return run_lib.read_records(
+    config, bert_config, files, spec(), decode_vectors, split.rows
   )
 
 

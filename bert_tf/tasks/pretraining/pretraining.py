@@ -26,7 +26,7 @@ from bert_tf.model.tensor import Tensor
 from bert_tf.tasks.pretraining import pretraining_config, pretraining_start
 from bert_tf.tasks.pretraining.pretraining_config import PretrainingConfig
 from bert_tf.tasks.rows import Results
-from bert_tf.tasks.run import Data, Run
+from bert_tf.tasks.run import Data, Run, read_records
 from bert_tf.tasks.setup import Setup
 from bert_tf.text import letter_case
 from bert_tf.training.objective import BatchSums, Features, Objective
@@ -161,7 +161,7 @@ def run(
     objective,
     describe,
     lambda _: {
-      split: _make_data(config, start.config, each)
+      split: _read_records(config, start.config, each)
       for split, each in records.items()
     },
     f"{num_records} records",
@@ -221,21 +221,13 @@ def _open_records(
   return records
 
 
-def _make_data(
+def _read_records(
   config: PretrainingConfig,
   bert_config: modeling.BertConfig,
   records: PretrainingRecords,
 ) -> Data:
   files, spec = records.files, records.record_format.spec()
-  vocab_size, num_segments = bert_config.vocab_size, bert_config.type_vocab_size
-  train, size = config.train, config.train.train_batch_size
-
-  def training(steps_done: int) -> tf.data.Dataset:
-    batches = input_pipeline.training_dataset(
-      *(files, spec, size, train.seed, steps_done, vocab_size),
-      type_vocab_size=num_segments,
-    )
-    return records.label(batches, size, steps_done)
+  data = read_records(config, bert_config, files, spec, records.label)
 
   def evaluation(batch_size: int) -> tf.data.Dataset:
     # If a file is too short for max_eval_steps, the original reads it again, so
@@ -244,9 +236,6 @@ def _make_data(
     if distribution.needs_full_batches():
       # Rows that fill the last batch would count as pairs of sentences.
       num_batches = min(num_batches, files.num_records // batch_size)
-    batches = input_pipeline.finite_dataset(
-      files, spec, batch_size, vocab_size, num_segments
-    )
-    return records.label(batches, batch_size).take(num_batches)
+    return data.evaluation(batch_size).take(num_batches)
 
-  return Data(spec, training, evaluation)
+  return dataclasses.replace(data, evaluation=evaluation)

@@ -22,6 +22,7 @@ class PretrainingConfig(MaskingConfig):
 
   task: ClassVar[str] = "pretraining"  # As in run.json.
   do_predict: ClassVar[bool] = False
+  group_by_length: ClassVar[bool] = False
 
   # Its flag is made by cli/model_flags.py. Without one and without
   # init_checkpoint, the config in output_dir counts.
