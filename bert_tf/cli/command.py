@@ -185,7 +185,7 @@ def run(
         )
       if len(given) < sum(name[0] != "[" for name in names):
         raise ValueError(f"give {arguments}.")
-      config_flags.check_inputs()
+      config_flags.check_paths()
       main(*given)
     except BrokenPipeError:
       raise  # For exit_with_reader.

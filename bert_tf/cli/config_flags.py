@@ -1,6 +1,7 @@
 """Flags of a config: defining and explaining them, building it from them."""
 
 import dataclasses
+import functools
 import os
 import re
 import sys
@@ -39,6 +40,19 @@ class _BooleanOrAuto(flags.BooleanParser):
     return None if argument == "auto" else super().parse(argument)
 
 
+# How flags of a type are defined if their settings say nothing else.
+_DEFINERS: dict[Any, Callable[..., Any]] = {
+  str: flags.DEFINE_string,
+  bool: flags.DEFINE_bool,
+  int: flags.DEFINE_integer,
+  float: flags.DEFINE_float,
+  tuple[str, ...]: flags.DEFINE_list,
+  tuple[int, ...]: functools.partial(
+    flags.DEFINE, parser=_Integers(), serializer=flags.ListSerializer(",")
+  ),
+}
+
+
 def define(
   config_class: type[settings.Dataclass],
   flag_values: flags.FlagValues = flags.FLAGS,
@@ -54,28 +68,17 @@ def define(
     if setting.is_saved and "Default:" not in text:
       text += " Default: what the model's run.json says"
       text += "." if setting.fallback is None else f", else {setting.fallback}."
-    definer: Callable[..., Any] = flags.DEFINE_string
-    options: dict[str, Any] = {}
+    definer, options = _DEFINERS[value_type], dict[str, Any]()
     if setting.choices:
       definer, options = flags.DEFINE_enum, {"enum_values": setting.choices}
+    elif setting.repeated:
+      definer = flags.DEFINE_multi_string
     elif value_type in (int, float):
-      definer = (
-        flags.DEFINE_integer if value_type is int else flags.DEFINE_float
-      )
       options["lower_bound"] = setting.minimum
       options["upper_bound"] = setting.maximum
     elif value_type is bool and default is None and not setting.is_saved:
       definer = flags.DEFINE
       options = {"parser": _BooleanOrAuto(), "boolean": True}
-    elif value_type == tuple[int, ...]:
-      definer, serializer = flags.DEFINE, flags.ListSerializer(",")
-      options = {"parser": _Integers(), "serializer": serializer}
-    elif setting.repeated:
-      definer = flags.DEFINE_multi_string
-    elif value_type is bool:
-      definer = flags.DEFINE_bool
-    elif value_type == tuple[str, ...]:
-      definer = flags.DEFINE_list
     definer(
       name=name,
       default=list(default) if isinstance(default, tuple) else default,
@@ -99,9 +102,6 @@ def build(
     flag_values: the flags.
     **values: values of fields that have no flag or that override it, by field
       name, nested fields included. A value may be a whole nested config.
-
-  Raises:
-    OSError: if an output path cannot be written, before any data are read.
   """
   arguments: dict[str, Any] = {}
   for field, setting, value_type in _fields(config_class):
@@ -115,22 +115,24 @@ def build(
       _settings(value_type)
     ):
       arguments[field.name] = build(value_type, flag_values, **values)
-  config = config_class(**arguments)
-  steps = {
-    name
+  return config_class(**arguments)
+
+
+def choose_steps(flag_values: flags.FlagValues = flags.FLAGS) -> set[str]:
+  """Returns the steps to run, of do_train, do_eval and do_predict.
+
+  A user chooses steps by setting their flags to true, which turns off the steps
+  that the command would run by default.
+  """
+  steps = [
+    flag_values[name]
     for name in ("do_train", "do_eval", "do_predict")
-    if name in flag_values and values.get(name, flag_values[name].value)
-  }
-  for field, setting, _ in _fields(config_class):
-    value = arguments.get(field.name)
-    if not (setting and setting.writes and value):
-      continue
-    is_folder = setting.writes == "folder"
-    # A run in a folder that can only be read may be evaluated.
-    if not (is_folder and steps == {"do_eval"}):
-      for path in value.split(",") if setting.writes == "files" else [value]:
-        atomic.check_writable(path.strip(), field.name, is_folder)
-  return config
+    if name in flag_values
+  ]
+  if any(flag.present and flag.value for flag in steps):
+    for flag in steps:
+      flag.value = bool(flag.present and flag.value)
+  return {flag.name for flag in steps if flag.value}
 
 
 def is_given(name: str) -> bool:
@@ -282,21 +284,28 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     )
 
 
-def check_inputs() -> None:
-  """Raises FileNotFoundError if a local path, not a glob, does not exist.
+def check_paths() -> None:
+  """Raises OSError or ValueError for a path that cannot be written or read.
 
-  The commands themselves would import TensorFlow before, which takes seconds.
+  Globs and remote inputs are not checked. The commands themselves would import
+  TensorFlow before, which takes seconds.
   """
-  for flag in get_flags():
+  only_evaluates = choose_steps() == {"do_eval"}
+  given = [flag for flag in get_flags() if flag.value]
+  for flag in given:
+    writes = flag.setting.writes
+    # A run in a folder that can only be read may be evaluated.
+    if writes and not (writes == "folder" and only_evaluates):
+      for path in flag.value.split(",") if writes == "files" else [flag.value]:
+        atomic.check_writable(path.strip(), flag.name, writes == "folder")
+  for flag in given:
     path, reads = flag.value, flag.setting.reads
-    if not (reads and flag.present and path):
-      continue
     # A processor of the user's may take anything as its data_dir.
     if reads == "folder" and getattr(flags.FLAGS, "processor", None):
       continue
     if reads == "model":
       download.resolve_model(path)
-    elif not paths.is_remote(path):
+    elif reads and not paths.is_remote(path):
       fault = ""
       if not paths.exists(path):
         raise FileNotFoundError(f"--{flag.name}={path}: no such {reads}.")

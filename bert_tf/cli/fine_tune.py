@@ -29,22 +29,6 @@ def define(
     flag.setting = dataclasses.replace(flag.setting, help=flag.help)
 
 
-def chosen_steps(
-  flag_values: flags.FlagValues = flags.FLAGS,
-) -> dict[str, bool]:
-  """Returns the value of each do_* setting if the user chooses steps.
-
-  A user chooses by setting do_* flags to true. The other do_* settings are then
-  false. Returns {} if none is true, to keep the defaults.
-  """
-  chosen = {
-    name: bool(flag_values[name].present and flag_values[name].value)
-    for name in ("do_train", "do_eval", "do_predict")
-    if name in flag_values
-  }
-  return chosen if any(chosen.values()) else {}
-
-
 def run(
   task: task_registry.TaskSpec,
   function: task_registry.Named = "bert_tf.tasks.fine_tuning.run",
@@ -53,8 +37,7 @@ def run(
 
   def main() -> None:
     config_class = task_registry.load(task.config)
-    steps = chosen_steps()
-    config = config_flags.build(config_class, **model_flags.values(), **steps)
+    config = config_flags.build(config_class, **model_flags.values())
     for name, other in config.idle_settings().items():
       config_flags.refuse_given([name], f"does not apply to {other}")
     task_registry.load(function)(config)

@@ -80,7 +80,7 @@ def run(config: CommandConfig) -> None:
 
   models = {
     name: predictor.Predictor(
-      dataclasses.replace(config.checkpoint, init_checkpoint=folder)
+      dataclasses.replace(config.checkpoint, init_checkpoint=folder).open()
     )
     for name, folder in folders.items()
   }

@@ -55,25 +55,33 @@ class Case:
   strip_accents: bool | None = None  # If None, the same as do_lower_case.
 
 
-@dataclasses.dataclass(frozen=True)
-class _Tokenizer:
-  """The parts of tokenizer.json. {}, the default, is BERT's; None is none."""
+def _read_tokenizer(path: str) -> dict[str, Any]:
+  """Returns the parts of a tokenizer.json in one dict; {} without the file.
 
-  model: dict[str, Any] | None = dataclasses.field(default_factory=dict)
-  normalizer: dict[str, Any] | None = dataclasses.field(default_factory=dict)
-  pre_tokenizer: dict[str, Any] | None = dataclasses.field(default_factory=dict)
-  added_tokens: list[Any] | None = None
+  The names are those of `_SUPPORTED`. A part that is null has the type "None".
+  """
+  if not paths.exists(path):
+    return {}
+  parts = dict[str, dict[str, Any] | list[Any] | str | None]
+  flat: dict[str, Any] = {}
+  for name, part in json_files.read(path, parts).items():
+    if name not in ("model", "normalizer", "pre_tokenizer"):
+      flat[name] = part
+    else:
+      values = {"type": "None"} if part is None else part
+      values = json_files.check(values, dict[str, Any], f"{name} of {path}")
+      flat |= {f"{name} {key}": value for key, value in values.items()}
+  return flat
 
-  @property
-  def word_pieces(self) -> dict[str, Any]:
-    """The ids by token; {} unless the model is a WordPiece."""
-    model = self.model or {}
-    # Early versions of the format do not name the type.
-    is_word_piece = model.get("type", "WordPiece") == "WordPiece"
-    vocab = model.get("vocab")
-    if not is_word_piece or "merges" in model or not isinstance(vocab, dict):
-      return {}
-    return vocab
+
+def _word_pieces(tokenizer: dict[str, Any]) -> dict[str, Any]:
+  """Returns the ids by token; {} unless the model is a WordPiece."""
+  vocab = tokenizer.get("model vocab")
+  # Early versions of the format do not name the type.
+  is_word_piece = tokenizer.get("model type", "WordPiece") == "WordPiece"
+  if "model merges" in tokenizer or not isinstance(vocab, dict):
+    return {}
+  return vocab if is_word_piece else {}
 
 
 def find_vocab(folder: str) -> str | None:
@@ -81,16 +89,8 @@ def find_vocab(folder: str) -> str | None:
   path = os.path.join(folder, VOCAB_FILE)
   if paths.exists(path):
     return path
-  has_pieces = _find_tokenizer(folder).word_pieces
-  return os.path.join(folder, TOKENIZER) if has_pieces else None
-
-
-def _find_tokenizer(folder: str) -> _Tokenizer:
   path = os.path.join(folder, TOKENIZER)
-  if not paths.exists(path):
-    return _Tokenizer()
-  tokenizer: _Tokenizer = json_files.read(path, _Tokenizer)
-  return tokenizer
+  return path if _word_pieces(_read_tokenizer(path)) else None
 
 
 def is_tokenizer_json(vocab_file: str) -> bool:
@@ -106,7 +106,7 @@ def read_vocab(vocab_file: str) -> bytes:
   """
   if not is_tokenizer_json(vocab_file):
     return paths.read_bytes(vocab_file)
-  vocab = json_files.read(vocab_file, _Tokenizer).word_pieces
+  vocab = _word_pieces(_read_tokenizer(vocab_file))
   if not vocab:
     raise ValueError(f"{vocab_file} has no vocabulary of word pieces.")
   ids = json_files.check(vocab, dict[str, int], f"the vocab of {vocab_file}")
@@ -127,9 +127,10 @@ def read_case(folder: str) -> Case:
   Raises:
     ValueError: if a file is damaged.
   """
+  tokenizer = _read_tokenizer(os.path.join(folder, TOKENIZER))
+  lower = tokenizer.get("normalizer lowercase")
+  accents = tokenizer.get("normalizer strip_accents")
   config = json_files.find_object(folder, TOKENIZER_CONFIG)
-  normalizer = _find_tokenizer(folder).normalizer or {}
-  lower, accents = normalizer.get("lowercase"), normalizer.get("strip_accents")
   if config is not None:
     lower = config.get("do_lower_case", True if lower is None else lower)
     accents = config.get("strip_accents", accents)
@@ -144,36 +145,34 @@ def read_case(folder: str) -> Case:
 def warn_of_differing(vocab_file: str) -> None:
   """Warns once if the files next to a vocabulary ask for another tokenizer."""
   folder = os.path.dirname(vocab_file)
-  config = json_files.find_object(folder, TOKENIZER_CONFIG) or {}
-  # Two files of older versions of transformers.
-  special = json_files.find_object(folder, "special_tokens_map.json") or {}
-  added_ids = json_files.find_object(folder, "added_tokens.json") or ()
-  tokenizer = _find_tokenizer(folder)
+  # Older versions of transformers write two of the files.
+  config, special, added_ids = (
+    json_files.find_object(folder, name) or {}
+    for name in (
+      TOKENIZER_CONFIG,
+      "special_tokens_map.json",
+      "added_tokens.json",
+    )
+  )
+  tokenizer = _read_tokenizer(os.path.join(folder, TOKENIZER))
 
   def content(token: Any) -> Any:  # Some files store tokens as objects.
     return token.get("content") if isinstance(token, dict) else token
 
-  given = [*special.items(), *config.items()]
-  for name in ("model", "normalizer", "pre_tokenizer"):
-    part = getattr(tokenizer, name)
-    # Without one, text is not even split at spaces.
-    values = {"type": "None"} if part is None else part
-    given += [(f"{name} {key}", value) for key, value in values.items()]
+  given = {**tokenizer, **special, **config}
   differing = [
-    f"{name} {content(value)}"
-    for name, value in given
-    if content(value) not in (_SUPPORTED.get(name, content(value)), None)
+    f"{name} {content(given[name])}"
+    for name, value in _SUPPORTED.items()
+    if content(given.get(name)) not in (value, None)
   ]
   kind = str(config.get("tokenizer_class") or _CLASSES[0])
   if not kind.removesuffix("Fast").endswith(_CLASSES):
     differing.append(f"tokenizer_class {kind}")
-  more = "additional_special_tokens"
   added = [
-    *(config.get("added_tokens_decoder") or {}).values(),
-    *(config.get(more) or ()),
-    *(special.get(more) or ()),
+    *(given.get("added_tokens_decoder") or {}).values(),
+    *(given.get("additional_special_tokens") or ()),
     *added_ids,
-    *(tokenizer.added_tokens or ()),
+    *(given.get("added_tokens") or ()),
   ]
   others = {str(content(token)) for token in added} - {*SPECIAL_TOKENS.values()}
   if others:

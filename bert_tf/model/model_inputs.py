@@ -158,21 +158,15 @@ def check_features(
       "the model needs a dict with input_ids, but was given "
       f"{names or type(features).__name__}."
     )
-  for name in features:
+  tensors = {}
+  for name, value in features.items():
     if name not in _INPUTS and not name.startswith(_LABELS):
       raise ValueError(
         f"the model reads {', '.join(_INPUTS)}, but no {name}. The name of a "
         "label begins with label_."
       )
-  tensors = {}
-  for name, value in features.items():
-    if isinstance(value, list | tuple):
-      value = np.array(value)
-      if value.dtype == np.int64:
-        value = value.astype(np.int32)
-    if isinstance(value, np.ndarray):
-      value = ops.convert_to_tensor(value)
-    tensors[name] = value
+    is_array = isinstance(value, list | tuple | np.ndarray)
+    tensors[name] = ops.convert_to_tensor(value) if is_array else value
   expected = [*tensors["input_ids"].shape]
   for name in ("input_ids", "input_mask", "segment_ids"):
     if name not in tensors:

@@ -4,7 +4,6 @@ Does not import TensorFlow.
 """
 
 import dataclasses
-import math
 import os
 from typing import Any
 
@@ -36,20 +35,19 @@ class Size:
   masked_lm_prob: float = 0.15
   no_nsp: bool = False
 
-  def bert_config(self, vocab_size: int, max_seq_length: int) -> dict[str, Any]:
-    """Returns the content of bert_config.json."""
+  @property
+  def bert_config(self) -> dict[str, Any]:
+    """The content of bert_config.json."""
     width = self.hidden_size
     return {
-      "vocab_size": vocab_size,
+      "vocab_size": self.vocab_size,
       "hidden_size": width,
       "num_hidden_layers": self.num_hidden_layers,
       "num_attention_heads": width // 64,
       "intermediate_size": 4 * width,
-      "max_position_embeddings": max(512, max_seq_length),
+      "max_position_embeddings": 512,
       "type_vocab_size": 2,
-      "initializer_range": (
-        0.02 if width >= 768 else round(1 / math.sqrt(width), 3)
-      ),
+      "initializer_range": 0.02 if width >= 768 else round(width**-0.5, 3),
       "hidden_dropout_prob": self.dropout,
       "attention_probs_dropout_prob": self.dropout,
     }

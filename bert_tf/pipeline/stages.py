@@ -1,16 +1,13 @@
 """Runs the steps from text to a served model; resumes an interrupted run."""
 
 import dataclasses
-import json
 import math
 import os
-from collections.abc import Mapping
-from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import modeling, tokenization
+from bert_tf import modeling, settings, tokenization
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.checkpoint.weights import hash_weights
 from bert_tf.data.config import PretrainingDataConfig
@@ -51,8 +48,7 @@ class Model:
 
   name: str  # The name of the size, or layers x width of a model to continue.
   size: Size
-  # Content of bert_config.json. A new vocabulary may turn out to be smaller.
-  bert_config: Mapping[str, Any]
+  bert_config: modeling.BertConfig  # A new vocabulary may be smaller.
   case: Case
   source: ModelFolder | None = None  # The model to continue.
 
@@ -63,35 +59,14 @@ def choose_model(config: PipelineConfig) -> Model:
   Raises ValueError if the model to continue is unidirectional or contradicts a
   setting.
   """
-  files, case = None, Case(config.do_lower_case)
+  source, case = None, Case(config.do_lower_case)
   if config.model:
-    files = ModelFolder.open(config.model, do_lower_case=config.do_lower_case)
-    if os.path.realpath(config.output_dir) == os.path.realpath(files.folder):
-      raise ValueError(
-        f"`output_dir` {config.output_dir} is the folder of the model itself."
-      )
-    files.config.check_lengths(config.max_seq_length, files.config_file)
-    files.config.check_bidirectional(files.config_file)
-    case = files.case
-    assert files.reader
-    names = files.shapes.keys() - files.reader.untrained
-    if any(name not in names for name in heads.MASKED_LM.shapes):
-      logging.warning(
-        "%s has no masked-LM head, so this head starts from random values.",
-        config.model,
-      )
-    size = Size(
-      num_hidden_layers=files.config.num_hidden_layers,
-      hidden_size=files.config.hidden_size,
-      train_batch_size=32,
-      # A fifth of the rate that made models of width 768; see Size for others.
-      learning_rate=2e-5 * 768 / files.config.hidden_size,
-      vocab_size=len(files.vocab),
-      dropout=files.config.hidden_dropout_prob,
-      no_nsp=any(n not in names for n in heads.NEXT_SENTENCE.shapes),
-    )
+    source = ModelFolder.open(config.model, do_lower_case=config.do_lower_case)
+    case, size = source.case, _size_to_continue(config, source)
+    name = f"{size.num_hidden_layers} x {size.hidden_size}"
   else:
-    size = SIZES[config.size or "tiny"]
+    name = config.size or "tiny"
+    size = SIZES[name]
     if config.is_in(MANY_CHARACTERS):
       vocab_size = max(size.vocab_size, 16_000)
       size = dataclasses.replace(size, vocab_size=vocab_size)
@@ -104,11 +79,38 @@ def choose_model(config: PipelineConfig) -> Model:
   if case.do_lower_case is None:
     is_lower = not config.is_in(MARKS_ARE_LETTERS)
     case = dataclasses.replace(case, do_lower_case=is_lower)
-  if files:
-    name = f"{size.num_hidden_layers} x {size.hidden_size}"
-    return Model(name, size, files.config.to_dict(), case, files)
-  bert_config = size.bert_config(size.vocab_size, config.max_seq_length)
-  return Model(config.size or "tiny", size, bert_config, case)
+  bert_config = modeling.BertConfig(**size.bert_config)
+  if source:
+    bert_config = source.config
+  return Model(name, size, bert_config, case, source)
+
+
+def _size_to_continue(config: PipelineConfig, source: ModelFolder) -> Size:
+  """Returns the sizes of a model, and the training that continues it."""
+  if os.path.realpath(config.output_dir) == os.path.realpath(source.folder):
+    raise ValueError(
+      f"`output_dir` {config.output_dir} is the folder of the model itself."
+    )
+  source.config.check_lengths(config.max_seq_length, source.config_file)
+  source.config.check_bidirectional(source.config_file)
+  assert source.reader
+  names = source.shapes.keys() - source.reader.untrained
+  if not names >= heads.MASKED_LM.shapes.keys():
+    logging.warning(
+      "%s has no masked-LM head, so this head starts from random values.",
+      config.model,
+    )
+  width = source.config.hidden_size
+  return Size(
+    num_hidden_layers=source.config.num_hidden_layers,
+    hidden_size=width,
+    train_batch_size=32,
+    # A fifth of the rate that made models of width 768; see Size for others.
+    learning_rate=2e-5 * 768 / width,
+    vocab_size=len(source.vocab),
+    dropout=source.config.hidden_dropout_prob,
+    no_nsp=not names >= heads.NEXT_SENTENCE.shapes.keys(),
+  )
 
 
 def run(config: PipelineConfig) -> None:
@@ -126,30 +128,28 @@ def run(config: PipelineConfig) -> None:
   inputs = corpus_build.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages
   )
-  for source in inputs:
-    if not paths.is_file(source.path):
-      raise ValueError(
-        f"text {source.path} is not a file, so it cannot be read twice."
-      )
   corpus_build.check_reading(inputs)
-  settings = json.loads(json.dumps(dataclasses.asdict(config)))
-  for name in ("output_dir", "train_hours", "train_minutes", "num_workers"):
-    del settings[name]  # They may change when a run resumes.
-  del settings["compute"]
-  settings["text"] = [
-    [os.path.basename(s.path), paths.sha256(s.path)] for s in inputs
-  ]
-  settings["do_lower_case"] = model.case.do_lower_case
-  settings["size"] = model.name
+  # What may change when a run resumes is left out. The text and the model may
+  # move, but not change.
+  resumable = {"output_dir", "train_hours", "train_minutes", "num_workers"}
+  resumable |= settings.values(config.compute).keys()
+  values = {
+    name: value
+    for name, value in settings.values(config).items()
+    if name not in resumable
+  }
+  values |= {
+    "text": [[os.path.basename(s.path), paths.sha256(s.path)] for s in inputs],
+    "do_lower_case": model.case.do_lower_case,
+    "size": model.name,
+  }
   if model.source:
-    # The folder may move, but not change.
     name = os.path.basename(os.path.abspath(str(config.model)))
-    weights = hash_weights(str(model.source.weights))
-    settings["model"] = f"{name} {weights[:16]}"
+    values["model"] = f"{name} {hash_weights(str(model.source.weights))[:16]}"
   settings_file = config.file("settings.json")
   if paths.exists(settings_file):
     remedy = "choose another `output_dir`"
-    shard_files.check_same_settings(settings, settings_file, remedy)
+    shard_files.check_same_settings(values, settings_file, remedy)
   num_steps, size = _estimate_steps(config, model), model.size
   logging.info(
     f"{model.name}, {size.num_hidden_layers} layers of {size.hidden_size}: "
@@ -162,27 +162,27 @@ def run(config: PipelineConfig) -> None:
       "`train_minutes`, or lower `size` or `max_seq_length`."
     )
   paths.make_folder(config.file(""))
-  json_files.write(settings_file, settings)
-  output = text_config.Output(
+  json_files.write(settings_file, values)
+  corpus = text_config.Output(
     output_file=config.file("train.txt"),
     eval_output_file=config.file("held_out.txt"),
     eval_fraction=config.eval_fraction,
     random_seed=config.seed,
   )
   # settings.json has shown that the text and its settings are the same.
-  report = shard_files.read_settings(output.report_file)
-  if report and paths.exists(output.output_file):
+  report = shard_files.read_settings(corpus.report_file)
+  if report and paths.exists(corpus.output_file):
     counts = report["counts"]
   else:
     counts = corpus_build.build_corpus(
-      config.reading, inputs, output, config.num_workers
+      config.reading, inputs, corpus, config.num_workers
     )
   coverage = _write_vocabulary(config, model)
   training, held_out = record_configs(config, model, counts["characters"])
-  shards = num_shards(output.output_file)
+  shards = num_shards(corpus.output_file)
   records = pretraining_shards.create(
     training,
-    [output.output_file],
+    [corpus.output_file],
     config.file("train.tfrecord"),
     shards,
     min(config.num_workers, shards),
@@ -225,7 +225,7 @@ def _estimate_steps(config: PipelineConfig, model: Model) -> int:
   batch_size, length = model.size.train_batch_size, config.max_seq_length
   runner = Estimator(
     pretraining.PretrainingObjective(),
-    modeling.BertConfig.from_dict(dict(model.bert_config)),
+    model.bert_config,
     TrainConfig(
       output_dir=config.output_dir,
       train_batch_size=batch_size,
@@ -258,7 +258,7 @@ def _write_vocabulary(
   config: PipelineConfig, model: Model
 ) -> vocabulary.Coverage:
   """Writes the vocabulary and bert_config.json; measures held-out words."""
-  vocab_file, sizes = config.file("vocab.txt"), dict(model.bert_config)
+  vocab_file, sizes = config.file("vocab.txt"), model.bert_config
   tokenizer = tokenization.BasicTokenizer(**vars(model.case))
   if not paths.exists(vocab_file):
     if model.source:
@@ -274,8 +274,8 @@ def _write_vocabulary(
       )
   vocab = tokenization.load_vocab(vocab_file)
   if not model.source:
-    sizes["vocab_size"] = len(vocab)
-  json_files.write(config.file("bert_config.json"), sizes)
+    sizes = dataclasses.replace(sizes, vocab_size=len(vocab))
+  json_files.write(config.file("bert_config.json"), sizes.to_dict())
   lines = text_lines.read_lines(config.file("held_out.txt"))
   counts, _ = vocabulary.count_words(lines, tokenizer)
   coverage = vocabulary.measure_coverage(vocab, counts)

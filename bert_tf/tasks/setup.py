@@ -62,11 +62,10 @@ class Setup(Generic[Config]):
     """The tokenizer; raises ValueError without a vocabulary."""
     return self.start.make_tokenizer(self.config)
 
-  def saved_labels(self, known: Any = None) -> run_info.LabelSpec | None:
+  def saved_labels(self) -> run_info.LabelSpec | None:
     """Returns the labels in output_dir, else those of the model to start from.
 
-    None if there are none for this task, or the run starts a new head. `known`
-    are the labels that the task itself prescribes, if any.
+    None if there are none for this task, or the run starts a new head.
     """
     if self.folder.labels or self.config.train.encoder_only:
       return self.folder.labels
@@ -76,7 +75,7 @@ class Setup(Generic[Config]):
     names = spec.labels if spec and self.config.do_train else ()
     if names and names == hugging_face_config.numbered_labels(len(names)):
       return None
-    if spec and known in (None, spec.labels):
+    if spec:
       logging.info("The labels come from %s.", self.head_path)
     hint = "; set `encoder_only` to start a new head"
     return spec and dataclasses.replace(spec, hint=hint)

@@ -86,8 +86,8 @@ class Pretraining:
       vocab_size,
       self.dropout,
     )
-    sizes = size.bert_config(vocab_size, self.max_seq_length)
-    values = {**sizes, "num_attention_heads": self.num_attention_heads}
+    heads = {"num_attention_heads": self.num_attention_heads}
+    values = {**size.bert_config, **heads}
     if self.objective != "mlm":
       values["attention_direction"] = DIRECTIONS[self.objective]
     return values

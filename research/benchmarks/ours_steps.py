@@ -69,7 +69,7 @@ def _training_step(settings: step_timing.Settings) -> step_timing.Step:
   runner, features = build_training(settings)
   mode = {
     False: compilation.Mode.PLAIN,
-    "pieces": compilation.Mode.CLUSTERED,
+    "clustered": compilation.Mode.CLUSTERED,
     True: compilation.Mode.WHOLE,
   }[settings.compiled]
   step = runner.train_step.build(

@@ -65,9 +65,9 @@ _KERAS_HUB = ("keras_hub", "tensorflow"), "pip install keras-hub tensorflow"
 _GARDEN = ("official", "tf_keras"), "pip install tf-models-official"
 
 PROGRAMS = (
-  Program("bert_tf, graph", _OURS, False, runs_on_gpu=True),
-  Program("bert_tf, pieces", _OURS, "pieces", runs_forward=False),
-  Program("bert_tf, XLA", _OURS, True, runs_on_gpu=True),
+  Program("bert_tf, plain", _OURS, False, runs_on_gpu=True),
+  Program("bert_tf, clustered", _OURS, "clustered", runs_forward=False),
+  Program("bert_tf, whole", _OURS, True, runs_on_gpu=True),
   Program("PyTorch", _TORCH_STEPS, False, *TORCH, True),
   Program("PyTorch, compile", _TORCH_STEPS, True, *TORCH, True),
   Program("KerasHub, XLA", _KERAS_HUB_STEPS, True, *_KERAS_HUB),
@@ -309,6 +309,6 @@ def draw(
       color = run_plots.GRAY if program.is_peer else plot_style.COLORS[0]
       axis.barh(place, result.median, color=color)
       axis.plot(result.medians, [place] * len(result.medians), "k.")
-      names.append(f"{program.name}: {result.median:,.1f}")
+      names.append(f"{program.name}: {result.median:,.0f}")
     axis.set_yticks(range(len(names)), names)
     axis.invert_yaxis()

@@ -57,19 +57,13 @@ def files(tmp_path, request, monkeypatch):
 
 
 def test_every_epoch_has_every_record_once_in_its_own_order(files):
-  assert files.num_records == 37
-  order = sum(read(files, 1, 3 * 37), [])
+  batches = read(files, 10, 12)
+  assert all(len(batch) == 10 for batch in batches)  # A batch spans epochs.
+  order = sum(batches, [])
   epochs = [order[i : i + 37] for i in range(0, 3 * 37, 37)]
   for epoch in epochs:
-    assert sorted(epoch) == list(range(37))
+    assert sorted(epoch) == list(range(37)) != epoch
   assert epochs[0] != epochs[1] != epochs[2]
-  assert epochs[0] != sorted(epochs[0])
-
-
-def test_batches_are_full_across_the_end_of_an_epoch(files):
-  batches = read(files, 10, 11)
-  assert all(len(batch) == 10 for batch in batches)
-  assert sorted(sum(batches, [])[:74]) == sorted([*range(37)] * 2)
 
 
 @pytest.mark.parametrize("steps_done", [1, 4, 41])
@@ -121,29 +115,28 @@ def test_a_damaged_file_is_named(tmp_path, name, compression, damage, message):
     input_pipeline.open_records(f"{good},{path}")
 
 
-def test_a_glob_skips_hidden_files(tmp_path):
-  write(tmp_path / "a", range(5))
-  (tmp_path / ".a.settings.json").write_text("{}")
-  assert input_pipeline.open_records(f"{tmp_path}/*").num_records == 5
-
-
-def test_some_shards_can_be_read_if_only_they_are_asked_for(tmp_path):
-  for i in (0, 2):
-    write(tmp_path / f"a-0000{i}-of-00003", range(3))
-  for pattern in ("a-0000[02]-of-*", "a-00000-of-00003,{}/a-*2-of-00003"):
-    patterns = f"{tmp_path}/{pattern.format(tmp_path)}"
-    assert input_pipeline.open_records(patterns).num_records == 6
-  with pytest.raises(ValueError, match="a-00001-of-00003 is missing"):
-    input_pipeline.open_records(f"{tmp_path}/a-*")
-
-
-def test_the_path_of_a_file_is_not_a_glob(tmp_path):
-  for name, num_records in (("exp1", 5), ("exp[1]", 2)):
-    (tmp_path / name).mkdir()
-    write(tmp_path / name / "a", range(num_records))
-  for name, num_records in (("exp[1]", 2), ("exp[0-9]", 5), ("exp*", 7)):
-    files = input_pipeline.open_records(f"{tmp_path}/{name}/a")
-    assert files.num_records == num_records
+@pytest.mark.parametrize(
+  ("pattern", "num_records"),
+  [
+    ("1/*", 5),  # Without the hidden file.
+    ("[1]/a", 2),  # The name of a folder.
+    ("[0-9]/a", 5),
+    ("*/a", 7),
+    ("1/s-0000[02]-of-*", 4),
+    ("1/s-00000-of-00003,{}/1/s-*2-of-00003", 4),
+  ],
+)
+def test_files_are_those_of_names_and_globs(tmp_path, pattern, num_records):
+  for name, size in [("1/a", 5), ("[1]/a", 2), ("1/.a.settings.json", 1)]:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    write(tmp_path / name, range(size))
+  if "s-" in pattern:
+    for i in (0, 2):
+      write(tmp_path / "1" / f"s-0000{i}-of-00003", range(2))
+    with pytest.raises(ValueError, match="s-00001-of-00003 is missing"):
+      input_pipeline.open_records(f"{tmp_path}/1/s-*")
+  patterns = f"{tmp_path}/{pattern.format(tmp_path)}"
+  assert input_pipeline.open_records(patterns).num_records == num_records
 
 
 def test_a_finite_data_set_has_every_record_once_in_order(tmp_path):
@@ -256,40 +249,39 @@ def grouped(files, num_batches, steps_done=0, seed=1, group_by_length=True):
   ]
 
 
-def test_records_of_similar_length_share_a_batch(tmp_path):
+@pytest.fixture
+def lengths_file(tmp_path):
   rng = np.random.default_rng(0)
-  files = write_lengths(tmp_path / "a", rng.integers(2, 17, size=70))
-  batches = grouped(files, 200)
-  plain = grouped(files, 200, group_by_length=False)
+  return write_lengths(tmp_path / "a", rng.integers(2, 17, size=70))
+
+
+def test_records_of_similar_length_share_a_batch(lengths_file):
+  batches = grouped(lengths_file, 200)
+  plain = grouped(lengths_file, 200, group_by_length=False)
+  places = set()
   for start in range(0, 200, 50):
     # The window has the same records, sorted over all its batches.
-    ids, plain_ids = (
-      sorted(i for batch, _ in rows[start : start + 50] for i in batch)
-      for rows in (batches, plain)
-    )
+    windows = [rows[start : start + 50] for rows in (batches, plain)]
+    ids, plain_ids = (sorted(sum((b[0] for b in w), [])) for w in windows)
     assert ids == plain_ids
-    window = sorted(lengths for _, lengths in batches[start : start + 50])
-    assert sum(window, []) == sorted(sum(window, []))
-  # The batches are not ordered by length.
-  longest = [max(lengths) for _, lengths in batches]
-  assert any(
-    longest[i : i + 50] != sorted(longest[i : i + 50])
-    for i in range(0, 200, 50)
-  )
-  places = {
-    int(np.argmax(longest[start : start + 50])) for start in range(0, 200, 50)
-  }
+    lengths = [lengths for _, lengths in windows[0]]
+    in_order = sum(sorted(lengths), [])
+    assert in_order == sorted(in_order)
+    # But the batches are not ordered by length.
+    longest = list(map(max, lengths))
+    assert longest != sorted(longest)
+    places.add(int(np.argmax(longest)))
   assert len(places) > 2
 
 
 @pytest.mark.parametrize("steps_done", [1, 50, 120])
-def test_any_step_of_grouped_batches_is_reached_directly(tmp_path, steps_done):
-  rng = np.random.default_rng(0)
-  files = write_lengths(tmp_path / "a", rng.integers(2, 17, size=70))
-  batches = grouped(files, 140)
-  resumed = grouped(files, 12, steps_done=steps_done)
+def test_any_step_of_grouped_batches_is_reached_directly(
+  lengths_file, steps_done
+):
+  batches = grouped(lengths_file, 140)
+  resumed = grouped(lengths_file, 12, steps_done=steps_done)
   assert resumed == batches[steps_done : steps_done + 12]
-  assert grouped(files, 12, seed=2) != batches[:12]
+  assert grouped(lengths_file, 12, seed=2) != batches[:12]
 
 
 @pytest.mark.parametrize(

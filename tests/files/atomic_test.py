@@ -1,13 +1,16 @@
-"""Files and folders are written completely or not at all."""
+"""Files and folders are written completely or not at all; locks."""
 
 import errno
 import fcntl
 import os
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
 
 from bert_tf.files import atomic, paths, text_lines
+from tests.support import runs
 
 ROOTS = ("", "ram://atomic_test")
 
@@ -26,8 +29,20 @@ def write_folder(target, texts, **settings):
         writer.write(text)
 
 
-def refuse_lock(*unused):
-  raise OSError(errno.ENOLCK, "no locks")
+HOLD = (
+  "import sys; from bert_tf.files import atomic\n"
+  "with atomic.lock_folder(sys.argv[1]):\n"
+  "  print('held', flush=True); sys.stdin.read()"
+)
+
+
+def fail_with(name):
+  """Returns a replacement for flock that raises an OSError."""
+
+  def flock(*unused):
+    raise OSError(getattr(errno, name), name)
+
+  return flock
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -53,13 +68,12 @@ def test_a_folder_that_is_not_empty_is_not_replaced(tmp_path):
 
 
 def test_a_folder_can_replace_another(root):
-  write_folder(f"{root}/out", {"b": "old", "sub/c": "old"})
-  write_folder(f"{root}/out", {"b": "new", "sub/c": "new"}, replaces=True)
-  assert paths.list_folder(root) == ["out"]
-  assert text_lines.read_text(f"{root}/out/b") == "new"
-  assert text_lines.read_text(f"{root}/out/sub/c") == "new"
-  write_folder(f"{root}/first", {"b": "new"}, replaces=True)
-  assert text_lines.read_text(f"{root}/first/b") == "new"
+  for content in ("old", "new"):
+    texts = {"b": content, "sub/c": content}
+    write_folder(f"{root}/out", texts, replaces=True)
+    assert paths.list_folder(root) == ["out"]
+    for name in texts:
+      assert text_lines.read_text(f"{root}/out/{name}") == content
 
 
 def test_a_folder_that_cannot_be_replaced_stays(tmp_path, monkeypatch):
@@ -100,33 +114,25 @@ def test_a_file_cannot_replace_a_pipe_or_a_folder(tmp_path):
   assert sorted(os.listdir(tmp_path)) == ["folder", "pipe"]
 
 
-def test_a_writer_removes_what_killed_writers_of_its_target_left(tmp_path):
+@pytest.mark.parametrize("has_locks", [True, False])
+def test_a_writer_removes_what_killed_writers_of_its_target_left(
+  tmp_path, monkeypatch, has_locks
+):
+  if not has_locks:
+    monkeypatch.setattr(fcntl, "flock", fail_with("ENOLCK"))
   target, left = str(tmp_path / "a"), tmp_path / ".a.tmp-bert_tf-1"
-  left.mkdir()
-  (left / "a").write_text("half")
-  # Of another target, of another program.
-  others = [".b.tmp-bert_tf-1", ".a.tmp-1"]
-  for name in others:
+  # The last two are of another target and of another program.
+  names = [left.name, ".b.tmp-bert_tf-1", ".a.tmp-1"]
+  for name in names:
     (tmp_path / name).mkdir()
   with atomic.file(target) as unfinished:
-    assert not left.exists()
+    assert left.exists() != has_locks
     # Another writer of the same target is not disturbed.
     atomic.write_lines(target, ["first"])
     atomic.remove_unfinished(target)
     with open(unfinished, "w") as writer:
       writer.write("last")
-  assert sorted(os.listdir(tmp_path)) == sorted([*others, "a"])
-  assert (tmp_path / "a").read_text() == "last"
-
-
-def test_without_locks_leftovers_stay(tmp_path, monkeypatch):
-  monkeypatch.setattr(fcntl, "flock", refuse_lock)
-  (tmp_path / ".a.tmp-bert_tf-1").mkdir()
-  with atomic.file(str(tmp_path / "a")) as unfinished:
-    atomic.write_lines(str(tmp_path / "a"), ["first"])
-    with open(unfinished, "w") as writer:
-      writer.write("last")
-  assert sorted(os.listdir(tmp_path)) == [".a.tmp-bert_tf-1", "a"]
+  assert sorted(os.listdir(tmp_path)) == sorted([*names[has_locks:], "a"])
   assert (tmp_path / "a").read_text() == "last"
 
 
@@ -163,3 +169,57 @@ def test_is_file_and_is_free_distinguish_files_folders_and_pipes(
   assert not paths.is_file(str(tmp_path / "pipe"))
   (tmp_path / "empty").mkdir()
   assert paths.is_free(str(tmp_path / "empty"))
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_second_process_is_refused_until_the_first_ends(tmp_path, is_killed):
+  folder = str(tmp_path / "run")
+  first = subprocess.Popen(
+    [sys.executable, "-c", HOLD, folder],
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+  )
+  assert first.stdout.readline() == b"held\n"
+  with pytest.raises(atomic.FolderInUseError, match=folder):
+    with atomic.lock_folder(folder):
+      raise AssertionError("two processes hold the lock")
+  if is_killed:
+    first.kill()
+  first.communicate()
+  with atomic.lock_folder(folder):
+    assert os.listdir(folder) == [atomic.LOCK_FILE]
+
+
+@pytest.mark.parametrize("error", ["ENOLCK", "EOPNOTSUPP"])
+def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch, error):
+  monkeypatch.setattr(fcntl, "flock", fail_with(error))
+  with runs.logged() as log, atomic.lock_folder(str(tmp_path)):
+    assert str(tmp_path) in log()
+
+
+def test_folders_in_buckets_are_not_locked():
+  with (
+    atomic.lock_folder("ram://lock_test"),
+    atomic.lock_folder("ram://lock_test"),
+  ):
+    pass
+
+
+def test_a_link_in_place_of_the_lock_is_refused(tmp_path):
+  (tmp_path / "victim").write_text("precious")
+  (tmp_path / "out").mkdir()
+  (tmp_path / "out" / atomic.LOCK_FILE).symlink_to(tmp_path / "victim")
+  with pytest.raises(OSError, match=atomic.LOCK_FILE):
+    with atomic.lock_folder(str(tmp_path / "out")):
+      pass
+  assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_a_file_is_written_by_one_process(tmp_path):
+  path = str(tmp_path / "new" / "data.tfrecord")
+  with atomic.lock_file(path):
+    with atomic.lock_file(f"{path}2"):  # Another file beside it.
+      pass
+    with pytest.raises(atomic.FolderInUseError, match=path):
+      with atomic.lock_file(path):
+        pass

@@ -14,16 +14,10 @@ from bert_tf.files import json_files
 from bert_tf.model import hugging_face_config
 from bert_tf.training import evaluation
 
-BROKEN = {
-  "empty": b"",
-  "no UTF-8": b'{"a": "\xff"}',
-  "nested lists": b"[" * 100_000,
-  "list": b"[1]",
-  "cut": b'{"a": 1',
-}
 
-
-@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(
+  "content", [b"", b'{"a": "\xff"}', b"[" * 100_000, b"[1]", b'{"a": 1']
+)
 def test_a_file_without_an_object_gives_a_one_line_error(tmp_path, content):
   path = tmp_path / "a.json"
   path.write_bytes(content)

@@ -45,7 +45,7 @@ def test_lists_arrays_and_tensors_are_the_same_input():
     ([[1, 2]], "input_ids"),
     ({"input_ids": [1, 2]}, r"\[B, F\]"),
     ({"input_ids": [[[1, 2]]]}, r"\[1, 1, 2\]"),
-    ({"input_ids": [[1, 2], [3]]}, "inhomogeneous"),
+    ({"input_ids": [[1, 2], [3]]}, "non-rectangular"),
     ({"input_ids": np.ones((1, 2))}, "float64"),
     ({"input_ids": [["a", "b"]]}, "string"),
     ({"input_ids": [[1, 2]], "segment_ids": [[1]]}, "segment_ids"),

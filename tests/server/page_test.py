@@ -156,7 +156,8 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
       "12,345 parameters",
       "67,349 for training",
       "64 word pieces",
-      "Scores on 872 examples accuracy 0.917",
+      "Scores on 872 examples",
+      "accuracy 0.917",
     ):
       assert fact in facts
     assert "loss" not in facts

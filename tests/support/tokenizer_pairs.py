@@ -22,10 +22,8 @@ def is_known(char):
   return _scripts()[ord(char)] != 103 or category == "Co"
 
 
-def differing(texts, full, ops, batch_size=5000):
-  """Returns the texts whose ids differ, by whether it is a fault.
-
-  It is none if Python or TensorFlow does not know a character of the text.
+def faults(texts, full, ops, batch_size=5000):
+  """Returns the texts, in ASCII, whose ids differ though they are known.
 
   Args:
     texts: list of str.
@@ -33,15 +31,11 @@ def differing(texts, full, ops, batch_size=5000):
     ops: BertTokenizer with the same vocabulary and settings.
     batch_size: number of texts per call.
   """
-  found = {True: [], False: []}
-  for start in range(0, len(texts), batch_size):
-    batch = texts[start : start + batch_size]
-    for text, ids in zip(batch, ops.tokenize(tf.constant(batch)).to_list()):
-      if ids != full.tokenize_to_ids(text):
-        found[all(map(is_known, text))].append(ascii(text))
-  return found
-
-
-def faults(texts, full, ops, batch_size=5000):
-  """Returns the texts, in ASCII, whose ids differ though they are known."""
-  return differing(texts, full, ops, batch_size)[True]
+  starts = range(0, len(texts), batch_size)
+  batches = [texts[start : start + batch_size] for start in starts]
+  return [
+    ascii(text)
+    for batch in batches
+    for text, ids in zip(batch, ops.tokenize(tf.constant(batch)).to_list())
+    if ids != full.tokenize_to_ids(text) and all(map(is_known, text))
+  ]

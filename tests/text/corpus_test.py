@@ -28,14 +28,9 @@ def brute_force_documents(paths):
   """Returns the documents by applying the definition to the whole text."""
   documents = [[]]
   for path in paths:
-    opener = gzip.open if path.endswith(".gz") else open
-    with opener(path, "rb") as reader:
-      data = reader.read()
-    lines = data.split(b"\n")
-    if lines[-1] == b"":
-      lines.pop()
-    for line in lines:
-      text = line.decode().strip()
+    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as reader:
+      lines = reader.read().removesuffix(b"\n").split(b"\n")
+    for text in (line.decode().strip() for line in lines):
       if text:
         documents[-1].append(text)
       else:
@@ -205,31 +200,24 @@ def test_only_the_prose_of_a_docstring_is_used():
 def test_modules_are_documents_that_are_read_but_not_imported(
   tmp_path, monkeypatch
 ):
-  folder = tmp_path / "site" / "documented"
+  folder = tmp_path / "documented"
   (folder / "tests").mkdir(parents=True)
-  sentence = "The {} sentence of {} is about the {} thing."
-  for name, numbers in [("big", range(6)), ("one", [7]), ("two", range(8, 12))]:
-    lines = [sentence.format(n, name, n) for n in numbers]
-    text = "\n".join([*lines, "The sentence that all of them have."])
-    (folder / f"{name}.py").write_text(f'"""{text}"""\n1 / 0\n')
   (folder / "__init__.py").write_text("1 / 0\n")
   (folder / "broken.py").write_text("def (:\n")
   (folder / "tests" / "many.py").write_text('"""The tests are no text."""\n')
-  monkeypatch.syspath_prepend(str(folder.parent))
-  paths = {"stdlib": str(tmp_path / "empty")}
+  sentence = "The sentence %d of the module is about a thing."
+  # The last two are too short to be documents of their own.
+  for name, numbers in ("a", range(6)), ("b", [7]), ("c", range(8, 12)):
+    text = "\n".join(sentence % n for n in (*numbers, 99))
+    (folder / f"{name}.py").write_text(f'"""{text}"""\n1 / 0\n')
+  monkeypatch.syspath_prepend(str(tmp_path))
+  paths = {"stdlib": str(folder / "none")}
   monkeypatch.setattr(pydoc_corpus.sysconfig, "get_paths", lambda: paths)
   documents = list(pydoc_corpus.read_documents(["documented"]))
-  numbers = [
-    re.findall(r"\bThe (\d+) sentence of", " ".join(d)) for d in documents
+  assert documents[-2:] == [
+    [sentence % n for n in (*range(6), 99)],
+    [sentence % n for n in range(7, 12)],
   ]
-  # Small modules join the next one.
-  assert [n for n in numbers if n] == [
-    [str(n) for n in range(6)],
-    [str(n) for n in range(7, 12)],
-  ]
-  sentences = [sentence for document in documents for sentence in document]
-  assert sentences.count("The sentence that all of them have.") == 1
-  assert "The tests are no text." not in sentences
 
 
 def test_pydoc_is_long_prose_without_duplicates():
@@ -237,8 +225,7 @@ def test_pydoc_is_long_prose_without_duplicates():
   documents = list(corpus.read_documents([file.path]))
   sentences = [sentence for document in documents for sentence in document]
   text = "\n".join(sentences)
-  assert len(text) > 1_000_000 and len(documents) > 200
-  assert min(map(len, documents)) >= 5
+  assert len(text) > 1_000_000 and min(map(len, documents)) >= 5
   assert len(set(sentences)) == len(sentences)
   assert not re.search(r">>>|::$|``|:\w+:`|^\.\. |----|====", text, re.M)
   letters = sum(char.isalpha() or char == " " for char in text)

@@ -38,26 +38,23 @@ def settle(user, saved, tokens):
   return letter_case.resolve(*cases, vocabulary)
 
 
-def test_run_json_comes_before_the_vocabulary():
-  for user, saved, tokens, expected in (
-    (None, True, "[CLS] Berlin the", True),
-    (True, True, "[CLS] Berlin the", True),
-    (None, None, "[CLS] Berlin the", False),
-    (False, None, "[CLS] Berlin the", False),
-    (False, True, "[CLS] Berlin the", False),
-    (None, None, "42", None),
-    (False, None, "42", False),
-    (None, None, "", None),
-  ):
-    result = settle([user], [saved], tokens)
-    assert result == letter_case.Case(expected)
+def test_a_case_that_contradicts_the_vocabulary_is_refused():
   with pytest.raises(ValueError, match="do_lower_case=True .*vocab.txt"):
     settle([True], [None], "[CLS] Berlin the")
 
 
 @pytest.mark.parametrize(
-  ("settings", "saved", "tokens", "expected"),
+  ("user", "saved", "tokens", "expected"),
   [
+    # The user comes first, then run.json, then the vocabulary.
+    ((None, None), (True, None), "[CLS] Berlin the", (True, None)),
+    ((True, None), (True, None), "[CLS] Berlin the", (True, None)),
+    ((None, None), (None, None), "[CLS] Berlin the", (False, None)),
+    ((False, None), (None, None), "[CLS] Berlin the", (False, None)),
+    ((False, None), (True, None), "[CLS] Berlin the", (False, None)),
+    ((None, None), (None, None), "42", (None, None)),
+    ((False, None), (None, None), "42", (False, None)),
+    ((None, None), (None, None), "", (None, None)),
     ((None, None), (True, False), "the", (True, False)),
     ((None, True), (True, False), "the", (True, True)),
     ((True, None), (True, False), "the", (True, False)),
@@ -73,8 +70,9 @@ def test_run_json_comes_before_the_vocabulary():
     ((None, None), (None, True), "caf\u00e9 vu", (None, True)),
   ],
 )
-def test_accents_are_kept_as_given_or_saved(
-  caplog, settings, saved, tokens, expected
+def test_the_case_is_that_of_the_user_the_run_or_the_vocabulary(
+  caplog, user, saved, tokens, expected
 ):
-  assert settle(settings, saved, tokens) == letter_case.Case(*expected)
-  assert ("strip_accents" in caplog.text) is (expected == (None, None))
+  assert settle(user, saved, tokens) == letter_case.Case(*expected)
+  loses_accents = "caf" in tokens and expected == (None, None)
+  assert ("strip_accents" in caplog.text) is loses_accents

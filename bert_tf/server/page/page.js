@@ -352,8 +352,8 @@ function showAbout() {
     .map(([name, text]) => `${number(counts[name])} ${text}`);
   if (data.length) parts.push(fact("Examples", data));
   const scores = scoresOf(about);
-  const on = counts.num_dev ? ` on ${number(counts.num_dev)} examples` : "";
-  if (scores.length) parts.push(fact(`Scores${on}`, scores));
+  const on = counts.num_dev ? [`on ${number(counts.num_dev)} examples`] : [];
+  if (scores.length) parts.push(fact("Scores", [...on, ...scores]));
   if (settings().max_seq_length)
     parts.push(fact("Length", [`${settings().max_seq_length} word pieces`]));
   parts.push(fact("Version", [about.version]));

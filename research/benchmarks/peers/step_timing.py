@@ -40,7 +40,7 @@ class Settings:
   """A model, its batch and the number of steps."""
 
   task: str  # "train", "forward", or "start" for one training step.
-  compiled: bool | str  # XLA or torch.compile; "pieces": only clusters.
+  compiled: bool | str  # XLA or torch.compile; "clustered": only clusters.
   precision: str  # "float32" or "bfloat16".
   device: str  # "cpu" or "gpu".
   batch_size: int

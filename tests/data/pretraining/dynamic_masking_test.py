@@ -127,6 +127,25 @@ def test_over_a_million_words_dynamic_and_static_masks_have_equal_statistics(
   assert np.abs(deviations(*pairs, len(rows))).max() < LIMIT
 
 
+@pytest.mark.parametrize("split", [(0.0, 0.2, 0.8), (0.8, 0.0, 0.2)])
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_masked_pieces_are_split_as_configured(split, is_dynamic):
+  settings = dict(zip(("mask_prob", "keep_prob", "random_prob"), split))
+  row = np.array([CLS, *[50] * 40, SEP, *[0] * 22], np.int32)
+  rows = np.repeat([row], 2500, axis=0)
+  if is_dynamic:
+    features = dynamic(rows, **settings)
+    ids, is_chosen = features["input_ids"], chosen_pieces(features)
+  else:
+    ids, is_chosen = static(rows, **settings)
+  # A random piece is [MASK] in 1 of 100 draws, and the same piece in 1 of 100.
+  # Three standard deviations of 15,000 draws are at most 0.012.
+  by_chance = split[2] / 100
+  for piece, fraction in ((MASK, split[0]), (50, split[1])):
+    drawn = (ids[is_chosen] == piece).mean()
+    assert drawn == pytest.approx(fraction + by_chance, abs=0.012)
+
+
 PIECES = strategies.lists(
   strategies.integers(5, len(VOCAB) - 1), min_size=1, max_size=30
 )

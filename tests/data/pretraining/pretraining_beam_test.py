@@ -1,6 +1,5 @@
 import importlib.util
 import os
-import pathlib
 import random
 import re
 import subprocess
@@ -10,10 +9,9 @@ import pytest
 
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_shards
+from tests.support import checkout
 
-ROOT = pathlib.Path(__file__).parents[3]
-VOCAB = ROOT / "tests" / "golden" / "pretraining" / "vocab.txt"
-SCRIPT = ROOT / "run_scripts" / "create_pretraining_data.py"
+VOCAB = checkout.ROOT / "tests" / "golden" / "pretraining" / "vocab.txt"
 
 needs_beam = pytest.mark.skipif(
   importlib.util.find_spec("apache_beam") is None,
@@ -47,54 +45,44 @@ def contents(folder):
   return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def start(*flags):
-  """Starts the script in a process group of its own."""
-  return subprocess.Popen(
-    [sys.executable, str(SCRIPT), *flags],
-    stderr=subprocess.PIPE,
-    text=True,
-    start_new_session=True,
-    # Beam's workers must find bert_tf even if it is not installed.
-    env={**os.environ, "PYTHONPATH": str(ROOT)},
-  )
-
-
 def create(config, text, output, num_shards=3, runner="DirectRunner"):
   build = pretraining_shards.beam_builder(output, runner)
   pretraining_shards.create(config, [text], output, num_shards, build=build)
-
-
-def make_flags(text, output_file):
-  return [
-    f"--input_file={text}",
-    f"--output_file={output_file}",
-    f"--vocab_file={VOCAB}",
-    "--num_shards=3",
-  ]
 
 
 @needs_beam
 def test_several_processes_write_the_files_that_num_workers_writes(
   text, config, tmp_path
 ):
-  process = start(
-    *make_flags(text, tmp_path / "beam" / "data"),
-    "--max_seq_length=32",
-    "--dupe_factor=2",
-    "--runner=DirectRunner",
-    "--verbosity=1",  # Shows the log of the workers.
-    "--pipeline_options=--direct_running_mode=multi_processing "
-    "--direct_num_workers=2",
-  )
   summary = pretraining_shards.create(
     config, [text], str(tmp_path / "local" / "data"), 3
   )
-  error = process.communicate(timeout=1800)[1]
-  assert process.returncode == 0, error
+  result = subprocess.run(
+    [
+      *(sys.executable, *checkout.program("create-pretraining-data")),
+      f"--input_file={text}",
+      f"--output_file={tmp_path}/beam/data",
+      f"--vocab_file={VOCAB}",
+      "--num_shards=3",
+      "--max_seq_length=32",
+      "--dupe_factor=2",
+      "--runner=DirectRunner",
+      "--verbosity=1",  # Shows the log of the workers.
+      "--pipeline_options=--direct_running_mode=multi_processing "
+      "--direct_num_workers=2",
+    ],
+    capture_output=True,
+    text=True,
+    # Beam's workers must find bert_tf even if it is not installed.
+    env={**os.environ, "PYTHONPATH": str(checkout.ROOT)},
+  )
+  assert result.returncode == 0, result.stderr
   assert contents(tmp_path / "beam") == contents(tmp_path / "local")
-  assert re.search(rf"instances +{summary.counts.num_instances}\n", error)
-  # Each worker logs its exit, so the script did not do the work itself.
-  assert error.count("INFO:__main__:Python sdk harness exiting") == 2
+  num_instances = summary.counts.num_instances
+  assert re.search(rf"instances +{num_instances}\n", result.stderr)
+  # Each worker logs its exit, so the command did not do the work itself.
+  exits = result.stderr.count("INFO:__main__:Python sdk harness exiting")
+  assert exits == 2
 
 
 @needs_beam

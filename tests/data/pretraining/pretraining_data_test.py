@@ -1,5 +1,5 @@
+import collections
 import gzip
-import itertools
 import json
 import pathlib
 import random
@@ -123,66 +123,58 @@ def test_instances_of_hand_made_text_equal_the_2018_releases(case, tmp_path):
   assert examples == recorded["examples"]
 
 
-VOCAB = {
-  token: index
-  for index, token in enumerate(
-    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    + [f"{'##' if i % 3 == 2 else ''}t{i}" for i in range(95)]
-  )
-}
+def read_instances(path):
+  """Returns the distinct instances of a file with their numbers."""
+  counts = collections.Counter()
+  for record in read_examples(path):
+    starts = record.get("cls_positions", [0])
+    starts = [0, *(start for start in starts[1:] if start)]
+    ends = [*starts[1:], sum(record["input_mask"])]
+    names = (f"masked_lm_{name}" for name in ("positions", "ids", "weights"))
+    masked = list(zip(*(record.get(name, []) for name in names)))
+    for start, end, label in zip(starts, ends, record["next_sentence_labels"]):
+      labels = tuple(
+        (p - start, i) for p, i, w in masked if w and start <= p < end
+      )
+      ids, segments = (
+        tuple(record[name][start:end]) for name in ("input_ids", "segment_ids")
+      )
+      counts[ids, segments, labels, label] += 1
+    assert not any(record["next_sentence_labels"][len(starts) :])
+    assert not any(record["input_ids"][ends[-1] :])
+  return counts
 
 
-@pytest.mark.parametrize("split", [(0.0, 0.2, 0.8), (0.8, 0.0, 0.2)])
-def test_masked_pieces_are_split_as_configured(split):
-  config = masking.MaskingConfig(
-    **dict(zip(("mask_prob", "keep_prob", "random_prob"), split))
-  )
-  masker = masking.Masker(config, VOCAB)
-  rng = random.Random(1)
-  masked = unchanged = total = 0
-  for _ in range(1000):
-    # A random draw gives the same piece in 1 of 100 cases.
-    original = [2] + [50] * 98 + [3]
-    ids = list(original)
-    positions, labels = masker.mask(ids, list(range(1, 99)), rng)
-    assert len(positions) == 15 and labels == [50] * 15
-    assert positions == sorted(set(positions))
-    assert (ids[0], ids[-1]) == (2, 3)
-    changed = [i for i in range(100) if ids[i] != original[i]]
-    assert set(changed) <= set(positions)
-    total += len(positions)
-    masked += sum(ids[i] == VOCAB["[MASK]"] for i in positions)
-    unchanged += sum(ids[i] == 50 for i in positions)
-  # A random piece is [MASK] in 1 of 100 draws, and the same piece in 1 of 100.
-  # Three standard deviations of 15,000 draws are at most 0.012.
-  by_chance = split[2] / 100
-  assert masked / total == pytest.approx(split[0] + by_chance, abs=0.012)
-  assert unchanged / total == pytest.approx(split[1] + by_chance, abs=0.012)
-
-
-def sentences_of_distinct_pieces(num_documents, num_sentences, length):
-  """Returns documents in which every piece is distinct: ids from 5 on."""
-  ids = itertools.count(5)
-  return [
-    [[next(ids) for _ in range(length)] for _ in range(num_sentences)]
-    for _ in range(num_documents)
+@pytest.mark.parametrize("mask", [True, False])
+def test_packed_records_hold_the_instances_of_unpacked_ones(tmp_path, mask):
+  rng = random.Random(2)
+  words = "a the on sea fish light boat storm night wind wave old".split()
+  lines = [
+    " ".join(rng.choices(words, k=rng.randint(1, 8))) for _ in range(160)
   ]
-
-
-def write_ids(folder, documents):
-  """Writes a vocabulary and a text for documents of ids; returns the paths."""
-  size = 1 + max(itertools.chain(*itertools.chain(*documents)))
-  names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-  names += [f"w{i}" for i in range(5, size)]
-  vocab_file, text = folder / "vocab.txt", folder / "text.txt"
-  vocab_file.write_text("\n".join(names) + "\n")
-  text.write_text(
-    "\n".join(
-      "\n".join(" ".join(names[i] for i in line) for line in document) + "\n"
-      for document in documents
+  documents = ["\n".join(lines[i : i + 4]) for i in range(0, 160, 4)]
+  text = tmp_path / "text"
+  text.write_text("\n\n".join(documents))
+  summaries = {}
+  for pack_sequences in (False, True):
+    config = make_config(
+      HAND_MADE / "vocab.txt",
+      max_seq_length=32,
+      mask=mask,
+      short_seq_prob=0.5,
+      dupe_factor=2,
+      pack_sequences=pack_sequences,
     )
-  )
-  return vocab_file, text
+    summaries[pack_sequences] = pretraining_shards.create(
+      config, [str(text)], str(tmp_path / f"{pack_sequences}")
+    ).counts
+  plain, packed = summaries.values()
+  records = read_examples(tmp_path / "True")
+  assert read_instances(tmp_path / "True") == read_instances(tmp_path / "False")
+  assert {len(record["cls_positions"]) for record in records} == {4}
+  assert packed.num_records == len(records) < 0.8 * plain.num_records
+  assert packed.num_instances == plain.num_records
+  assert packed.num_tokens == sum(sum(r["input_mask"]) for r in records)
 
 
 def unmasked(example):
@@ -199,17 +191,22 @@ def unmasked(example):
 
 
 def test_without_nsp_each_pass_has_the_text_once_in_single_segments(tmp_path):
-  documents = sentences_of_distinct_pieces(4, 9, 5)
-  vocab_file, text = write_ids(tmp_path, documents)
+  # Four documents of nine sentences of five words, all of them distinct.
+  words = [f"w{i}" for i in range(4 * 9 * 5)]
+  names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+  (tmp_path / "vocab.txt").write_text("\n".join(names))
+  lines = [" ".join(words[i : i + 5]) for i in range(0, len(words), 5)]
+  documents = ["\n".join(lines[i : i + 9]) for i in range(0, len(lines), 9)]
+  (tmp_path / "text.txt").write_text("\n\n".join(documents))
   config = make_config(
-    vocab_file,
+    tmp_path / "vocab.txt",
     no_nsp=True,
     max_seq_length=22,
     max_predictions_per_seq=4,
     short_seq_prob=0.0,
     dupe_factor=3,
   )
-  [examples] = build_examples(config, [text], [tmp_path / "out"])
+  [examples] = build_examples(config, [tmp_path / "text.txt"], [tmp_path / "o"])
   seen = []
   for example in examples:
     ids = unmasked(example)
@@ -218,10 +215,9 @@ def test_without_nsp_each_pass_has_the_text_once_in_single_segments(tmp_path):
     assert len(ids) in (22, 7)
     assert set(example["segment_ids"]) == {0}
     assert example["next_sentence_labels"] == [0]
+    assert len({(i - 5) // 45 for i in ids[1:-1]}) == 1  # Of one document.
     seen += ids[1:-1]
-  assert sorted(seen) == sorted(list(range(5, 5 + 4 * 9 * 5)) * 3)
-  rows = [unmasked(example) for example in examples]
-  assert all(len({(i - 5) // 45 for i in ids[1:-1]}) == 1 for ids in rows)
+  assert sorted(seen) == sorted([*range(5, 5 + 4 * 9 * 5)] * 3)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import random
 import shutil
 
 import numpy as np
@@ -19,9 +20,9 @@ from bert_tf.data.pretraining import (
 )
 from bert_tf.tasks.pretraining import pretraining, pretraining_config
 from bert_tf.training import config as training_config
-from tests.support import checkout, scale_run
+from tests.support import scale_run
+from tests.support.cycling_words import VOCAB_FILE, WORDS
 
-VOCAB_FILE = str(checkout.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
 LENGTH = 24
 CONFIG = {
   **scale_run.CONFIG,
@@ -30,17 +31,14 @@ CONFIG = {
   "hidden_dropout_prob": 0.0,
   "attention_probs_dropout_prob": 0.0,
 }
-WORDS = "the of and in to was he is as for on with that it his by".split()
 
 
 def write_text(path, seed):
   """Writes 12 documents of 6 sentences."""
-  rng = np.random.default_rng(seed)
-  documents = [
-    "\n".join(" ".join(rng.choice(WORDS, rng.integers(3, 9))) for _ in range(6))
-    for _ in range(12)
-  ]
-  path.write_text("\n\n".join(documents) + "\n")
+  rng = random.Random(seed)
+  lines = [" ".join(rng.choices(WORDS, k=rng.randint(3, 8))) for _ in range(72)]
+  documents = ["\n".join(lines[i : i + 6]) for i in range(0, 72, 6)]
+  path.write_text("\n\n".join(documents))
 
 
 @pytest.fixture(scope="module")
@@ -101,20 +99,21 @@ def original(features):
   return ids
 
 
-def test_the_format_of_records_is_detected(data):
-  masked, plain, packed, packed_plain = (
-    pretraining_records.RecordFormat.read(str(data / f"{name}.tfrecord"))
-    for name in ("masked", "plain-0", "packed-masked", "packed-plain")
-  )
-  assert (
-    masked == pretraining_records.RecordFormat(LENGTH, 4) and masked.is_masked
-  )
-  assert (
-    plain == pretraining_records.RecordFormat(LENGTH, 0) and not plain.is_masked
-  )
-  assert packed == pretraining_records.RecordFormat(LENGTH, 6, 3)
-  assert packed_plain == pretraining_records.RecordFormat(LENGTH, 0, 3)
-  assert not [name for name in plain.spec() if name.startswith("masked_lm")]
+@pytest.mark.parametrize(
+  ("name", "sizes", "is_masked"),
+  [
+    ("masked", (LENGTH, 4, 0), True),
+    ("plain-0", (LENGTH, 0, 0), False),
+    ("packed-masked", (LENGTH, 6, 3), True),
+    ("packed-plain", (LENGTH, 0, 3), False),
+  ],
+)
+def test_the_format_of_records_is_detected(data, name, sizes, is_masked):
+  path = str(data / f"{name}.tfrecord")
+  record_format = pretraining_records.RecordFormat.read(path)
+  assert record_format == pretraining_records.RecordFormat(*sizes)
+  names = [n for n in record_format.spec() if n.startswith("masked_lm")]
+  assert record_format.is_masked == bool(names) == is_masked
 
 
 def training(records, batch_size, steps_done=0):
