@@ -272,8 +272,9 @@ MISTAKES: Rows = {
   "classifier ner": lambda w: bert_tf.TokenModel.from_pretrained(
     w.model("classifier")
   ),
-  "model.ckpt-1 output_checkpoint": lambda w: convert.slim(
-    w.model("encoder"), w.model("encoder") + "/model.ckpt-1"
+  "model.ckpt-1 output_checkpoint": lambda w: convert.convert(
+    ModelFolder.open(w.model("encoder")),
+    w.model("encoder") + "/model.ckpt-1",
   ),
   "new/bert_config.json another output_checkpoint": lambda w: (
     w.write("new/bert_config.json", '{"vocab_size": 9}'),

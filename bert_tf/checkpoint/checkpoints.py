@@ -8,7 +8,7 @@ variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 import glob
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import keras
 import numpy as np
@@ -18,6 +18,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import distribution
 from bert_tf.checkpoint import checkpoint_names, hugging_face, model_garden
+from bert_tf.checkpoint.checkpoint_names import Tensors
 from bert_tf.files import atomic, errors, paths
 from bert_tf.model import hugging_face_config
 from bert_tf.model.layers import lora
@@ -45,6 +46,8 @@ class CheckpointReader:
     path: a prefix, without `.index`; the folder of a run, whose newest
       checkpoint is read; the folder of a SavedModel; or a file of Hugging
       Face's weights, see `hugging_face.open_model`.
+    keeps_names: whether to read Hugging Face's files as they are, under their
+      own names. They need not hold a BERT then.
 
   Attributes:
     path: the prefix, the folder of the SavedModel or the file.
@@ -54,63 +57,25 @@ class CheckpointReader:
     labels_words: whether a head is known to label words, not texts.
 
   Raises:
-    ValueError: if the folder of a run has no checkpoint, or for a file of
-      another runtime, which has no tensors to read.
-    DamagedCheckpointError: if path does not exist or the index cannot be read.
+    ValueError: for a file of another runtime, which has no tensors to read.
+    DamagedCheckpointError: if there is no checkpoint, or if its index cannot be
+      read.
   """
 
-  def __init__(self, path: str) -> None:
+  def __init__(self, path: str, keeps_names: bool = False) -> None:
     if is_runtime_file(path):
       raise ValueError(
         f"{path} can only predict. Give the model that it was exported from."
       )
-    self.path, self.format = path, "original"
-    self.untrained: frozenset[str] = frozenset()
-    self.labels_words = False
-    self._read: Callable[[str], np.ndarray]
-    if hugging_face_config.is_weights(path):
-      model = hugging_face.open_model(path)
-      self.format, self.untrained = "hf", model.untrained
-      self.shapes, self._read = model.shapes, model.get
-      return
-    prefix = prefix_to_read(path) or find_latest(path)
-    if prefix is None:
-      raise ValueError(f"{path} has no checkpoint.")
-    if not is_saved_model(path):
-      self.path = prefix
-    with errors.reading(self.path):
-      self._open_tensorflow(prefix)
-
-  def _open_tensorflow(self, prefix: str) -> None:
-    reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-    shapes = reader.get_variable_to_shape_map()
-    keys = {checkpoint_names.from_key(key): key for key in shapes}
-    graph = trackable_object_graph_pb2.TrackableObjectGraph()
-    if OBJECT_GRAPH in shapes:
-      graph.ParseFromString(reader.get_tensor(OBJECT_GRAPH))
-    if is_saved_model(self.path):
-      keys = {
-        attribute.full_name: attribute.checkpoint_key
-        for node in graph.nodes
-        for attribute in node.attributes
-        if attribute.full_name
-      }
-    places = {
-      name: model_garden.Place(key, tuple(shapes[key]))
-      for name, key in keys.items()
-    }
-    if checkpoint_names.WORD_EMBEDDINGS not in places:
-      found, self.labels_words = model_garden.find_places(graph, shapes)
-      if found:
-        self.format, places = "model_garden", found
-    self.shapes = {name: place.shape for name, place in places.items()}
-
-    def read(name: str) -> np.ndarray:
-      value = reader.get_tensor(places[name].key)
-      is_original = self.format == "original"
-      return value if is_original else places[name].to_original(value)
-
-    self._read = read
+    if not hugging_face_config.is_weights(path):
+      tensors = _open_tensorflow(path)
+    elif keeps_names:
+      tensors = hugging_face.open_file(path)
+    else:
+      tensors = hugging_face.open_model(path)
+    self.path, self.format = tensors.path, tensors.format
+    self.shapes, self.untrained = tensors.shapes, tensors.untrained
+    self.labels_words, self._read = tensors.labels_words, tensors.get
 
   def get(self, name: str) -> np.ndarray:
     """Returns one tensor; raises as `get_any` and `check_finite`."""
@@ -134,6 +99,36 @@ class CheckpointReader:
       return self._read(name)
 
 
+def _open_tensorflow(path: str) -> Tensors:
+  """Opens a checkpoint or a SavedModel; raises as CheckpointReader."""
+  prefix = find_prefix(path)
+  is_export = is_saved_model(path)
+  path = path if is_export else prefix
+  with errors.reading(path):
+    reader = tf.compat.v1.train.NewCheckpointReader(prefix)
+    sizes = reader.get_variable_to_shape_map()
+    shapes = {key: tuple(size) for key, size in sizes.items()}
+    graph = trackable_object_graph_pb2.TrackableObjectGraph()
+    if OBJECT_GRAPH in shapes:
+      graph.ParseFromString(reader.get_tensor(OBJECT_GRAPH))
+    keys = {checkpoint_names.from_key(key): key for key in shapes}
+    if is_export:
+      keys = {
+        attribute.full_name: attribute.checkpoint_key
+        for node in graph.nodes
+        for attribute in node.attributes
+        if attribute.full_name
+      }
+    tensors = None
+    if checkpoint_names.WORD_EMBEDDINGS not in keys:
+      tensors = model_garden.open_model(path, graph, shapes, reader.get_tensor)
+    return tensors or Tensors(
+      path,
+      {name: shapes[key] for name, key in keys.items()},
+      lambda name: reader.get_tensor(keys[name]),
+    )
+
+
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
   """Raises DamagedCheckpointError for tensors with NaN or infinite values."""
   for name, value in tensors.items():
@@ -145,18 +140,20 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
       )
 
 
-def prefix_to_read(path: str) -> str | None:
-  """The prefix of the files to read; None for the folder of a run."""
+def find_prefix(path: str) -> str:
+  """Returns the prefix of the files of a checkpoint, a run or a SavedModel.
+
+  Raises DamagedCheckpointError if there are none.
+  """
   if is_saved_model(path):
     return os.path.join(path, "variables", "variables")
-  if exists(path):
-    return path
-  if paths.is_folder(path):
-    return None
-  raise DamagedCheckpointError(
-    f"model {path!r} not found: there is neither such a folder nor "
-    f"{path}{_INDEX}."
-  )
+  prefix = path if exists(path) else find_latest(path)
+  if prefix is None:
+    raise DamagedCheckpointError(
+      f"There is no checkpoint {path}: it is neither the output_dir of a run, "
+      f"nor is there a file {path}{_INDEX}."
+    )
+  return prefix
 
 
 def is_runtime_file(path: str) -> bool:
@@ -297,24 +294,3 @@ def load_variables(
     # With a wrong config, the model may have only some of the trained layers.
     logging.warning("%s also holds %s, unlike the model.", reader.path, unused)
   return [n for n in variables if n not in loaded or n in missing]
-
-
-def init_from_checkpoint(
-  model: keras.Model,
-  init_checkpoint: str | CheckpointReader,
-  encoder_only: bool = False,
-) -> list[str]:
-  """Loads the encoder from a checkpoint and, unless encoder_only, its heads.
-
-  Returns and raises as `load_variables`.
-  """
-  reader = init_checkpoint
-  if isinstance(reader, str):
-    reader = CheckpointReader(reader)
-  prefix = "bert/" if encoder_only else ""
-  missing = load_variables(reader, model, required="bert/", prefix=prefix)
-  num_all = len(model.weights)
-  restored = f"{num_all - len(missing)} of {num_all} variables restored"
-  untrained = f"; untrained: {', '.join(missing)}" if missing else ""
-  logging.info(f"{reader.path}: {restored}{untrained}.")
-  return missing

@@ -49,7 +49,7 @@ def extend(
     ValueError: if a word cannot be one word piece, if there are too few slots
       or no new word, if the files do not fit, or if output_dir is in use.
   """
-  tokenizer = files.make_tokenizer(files.case)
+  tokenizer = files.tokenizer
   model = convert.read_pretrained(files)
   vocab = tokenizer.vocab
   words = tuple(dict.fromkeys(words))

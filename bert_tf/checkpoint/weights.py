@@ -18,15 +18,17 @@ def find_weights(path: str) -> str:
     ValueError: if there is no such model, or more than one.
   """
   path = download.resolve_model(path)
+  folder = run_info.get_folder(path)
   if paths.is_file(path):
-    is_hf = hugging_face_config.is_weights(path)
-    if is_hf or checkpoints.is_runtime_file(path):
+    has_run = paths.exists(os.path.join(folder, run_info.RUN_FILE))
+    is_runtime_file = has_run and checkpoints.is_runtime_file(path)
+    if is_runtime_file or hugging_face_config.is_weights(path):
       return path
     form = text_lines.name_format(paths.read_bytes(path, 64))
     fault = f"it is {form}. " if form else ""
     raise ValueError(f"{path} is not a model: {fault}{_list([path])}")
-  if run_info.get_folder(path) != path:
-    checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
+  if folder != path:
+    checkpoints.find_prefix(path)  # Raises if there is no checkpoint.
     return path
   names = paths.list_folder(path)
   # The folder, else the newest version below it.
@@ -38,14 +40,13 @@ def find_weights(path: str) -> str:
   else:
     prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
     models += [os.path.join(path, prefix) for prefix in prefixes]
-  theirs = [name for name in names if hugging_face_config.is_weights(name)]
+  theirs = list(filter(hugging_face_config.is_weights, names))
   if hugging_face.WEIGHTS in theirs or models:  # Others are copies of it.
     theirs = [name for name in theirs if name == hugging_face.WEIGHTS]
   models += [os.path.join(path, name) for name in theirs]
   if run_info.RUN_FILE in names and not models:
-    models = [
-      os.path.join(path, n) for n in checkpoints.RUNTIME_FILES if n in names
-    ]
+    runtime_files = filter(checkpoints.is_runtime_file, names)
+    models = [os.path.join(path, name) for name in runtime_files]
   if len(models) == 1:
     return models[0]
   if models:
@@ -61,7 +62,7 @@ def hash_weights(path: str) -> str:
   """
   weights = find_weights(path)
   if not hugging_face_config.is_weights(weights):
-    weights = f"{checkpoints.prefix_to_read(weights)}.index"
+    weights = f"{checkpoints.find_prefix(weights)}.index"
   return paths.sha256(weights)
 
 

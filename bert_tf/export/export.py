@@ -115,7 +115,7 @@ def build(config: ModelConfig, with_text: bool = True) -> Built:
     files.config.check_bidirectional(files.config_file)
   tokenizer = None
   if with_text and task.text_signatures:
-    of_texts = files.make_tokenizer(files.case)
+    of_texts = files.tokenizer
     case = of_texts.basic_tokenizer
     tokenizer = BertTokenizer(
       of_texts.vocab, case.do_lower_case, case.strip_accents

@@ -120,14 +120,11 @@ class Run:
       ValueError: if the folder holds another run.
     """
     config, start = setup.config, setup.start
-    with (
-      setup.folder.exclusive(config.do_train) as folder,
-      folder.open_records_dir() as records_dir,
-    ):
+    with setup.folder.exclusive(config.do_train) as folder:
       saved = folder.info or RunInfo(task=config.task)
       folder.prepare(describe(saved), start)
       results.add_command(folder.path, config, train_data)
-      data = open_data(records_dir)
+      data = open_data(folder.records_dir)
       runner = Estimator(objective, start.config, config.train, start.reader)
       yield cls(objective, config, folder, runner, data)
 

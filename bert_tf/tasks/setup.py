@@ -43,9 +43,9 @@ class Setup(Generic[Config]):
         "There is nothing to do. Set a step, such as `do_train` or `do_eval`."
       )
     folder = RunFolder(config.train.output_dir, config.task)
-    start = ModelFolder.open_start(
+    start = ModelFolder.open(
       config.train.init_checkpoint,
-      folder.path,
+      output_dir=folder.path,
       bert_config_file=config.bert_config_file,
       vocab_file=config.vocab_file,
     )

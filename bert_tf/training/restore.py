@@ -119,9 +119,13 @@ def _initialize(
   if config.init_checkpoint:
     adapter, encoder_only = config.lora_adapter, config.encoder_only
     # An adapter includes the head that was trained with it.
-    missing = checkpoints.init_from_checkpoint(
-      model, start or config.init_checkpoint, encoder_only or bool(adapter)
-    )
+    prefix = "bert/" if encoder_only or adapter else ""
+    reader = start or checkpoints.CheckpointReader(config.init_checkpoint)
+    missing = checkpoints.load_variables(reader, model, "bert/", prefix)
+    num_all = len(model.weights)
+    restored = f"{num_all - len(missing)} of {num_all} variables restored"
+    untrained = f"; untrained: {', '.join(missing)}" if missing else ""
+    logging.info(f"{reader.path}: {restored}{untrained}.")
     loaded = (
       adapters.add_adapter(model, adapter, encoder_only) if adapter else ()
     )

@@ -100,7 +100,9 @@ def word_vectors(
     batches: batches of the windows' records.
   """
   model = VectorModel(bert_config, feature_layers)
-  checkpoints.init_from_checkpoint(model, init_checkpoint)
+  checkpoints.load_variables(
+    checkpoints.CheckpointReader(init_checkpoint), model, "bert/"
+  )
   compute = tf.function(model, reduce_retracing=True, autograph=False)
   for batch in progress.track(batches, "computing features", "batch"):
     with layer_norm.fused():

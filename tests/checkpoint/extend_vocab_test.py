@@ -212,5 +212,5 @@ def test_the_script_writes_a_model_and_prints_a_summary(
   model = modeling.BertModel(
     modeling.BertConfig.from_json_file(str(out / "bert_config.json"))
   )
-  path = str(out / "bert_model.ckpt")
-  assert checkpoints.init_from_checkpoint(model, path) == []
+  reader = checkpoints.CheckpointReader(str(out / "bert_model.ckpt"))
+  assert checkpoints.load_variables(reader, model) == []

