@@ -8,8 +8,8 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import modeling, settings, tokenization
+from bert_tf.checkpoint.checkpoints import hash_weights
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.checkpoint.weights import hash_weights
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_shards
 from bert_tf.data.pretraining.masking import MaskingConfig

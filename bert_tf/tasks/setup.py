@@ -17,7 +17,7 @@ from bert_tf import tokenization
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.checkpoint.run_folder import RunFolder
-from bert_tf.files import messages
+from bert_tf.files import errors, messages
 from bert_tf.model import heads, hugging_face_config
 from bert_tf.training import adapters
 
@@ -133,7 +133,7 @@ class Setup(Generic[Config]):
     left to `restore`, which may take an older one.
     """
     path = str(checkpoints.find_latest(self.folder.path))
-    with contextlib.suppress(checkpoints.DamagedCheckpointError):
+    with contextlib.suppress(errors.DamagedFileError):
       names = checkpoints.CheckpointReader(path).shapes
       if missing := model.missing_variables(names):
         raise ValueError(

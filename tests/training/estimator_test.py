@@ -15,6 +15,7 @@ from keras import ops
 from bert_tf import distribution, modeling
 from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.files import errors
 from bert_tf.model import heads
 from bert_tf.model.layers import mixed_precision
 from bert_tf.tasks.pretraining import pretraining
@@ -204,9 +205,7 @@ def test_a_run_resumes_from_the_newest_complete_checkpoint(tmp_path, damage):
   if damage in ("list", "no text"):
     (tmp_path / "checkpoint").write_bytes(b"\xff\0" * (damage == "no text"))
   else:
-    with pytest.raises(
-      checkpoints.DamagedCheckpointError, match="model.ckpt-30"
-    ):
+    with pytest.raises(errors.DamagedFileError, match="model.ckpt-30"):
       make(tmp_path).load_for_inference()
   with runs.logged() as lines:
     assert make(tmp_path).train(batches) == 30

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from bert_tf.checkpoint.hub import catalog
+from bert_tf.checkpoint import download
 from research import rows
 from research.ablations import papers
 from research.reproduction import config as config_lib
@@ -89,7 +89,7 @@ def test_a_report_has_results_undefined_ones_and_open_targets(tmp_path):
 
 
 def test_models_and_results_of_targets_are_known():
-  names = {source.name for source in catalog.list_sources()}
+  names = {source.name for source in download.list_sources()}
   assert {target.model for target in targets.TARGETS} <= names
   for target in targets.TARGETS:
     assert target.result in report.RESULTS
