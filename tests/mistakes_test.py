@@ -21,7 +21,7 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic, shard_files
 from bert_tf.server import config as server_config
-from bert_tf.tasks.pretraining import pretraining, pretraining_config
+from bert_tf.tasks.pretraining import pretraining_config
 from bert_tf.text import corpus, corpus_build, letter_case, text_config
 from tests.support import runs, worlds
 
@@ -53,7 +53,7 @@ def to(world, target_format, path, target="new/ckpt", **values):
 
 def check_pretraining(config):
   file = config.bert_config_file
-  pretraining.check(config, ModelFolder.open(None, bert_config_file=file))
+  config.resolve(ModelFolder.open(None, bert_config_file=file), None)
 
 
 def extend(world, word):
@@ -221,8 +221,9 @@ MISTAKES: Rows = {
   "encoder_only classifier do_train": lambda w: w.evaluate(
     train={"init_checkpoint": w.model("classifier"), "encoder_only": True}
   ),
-  "model.ckpt-1 output_checkpoint": lambda w: convert.slim(
-    w.model("encoder"), w.model("encoder") + "/model.ckpt-1"
+  "model.ckpt-1 output_checkpoint": lambda w: convert.convert(
+    ModelFolder.open(w.model("encoder")),
+    w.model("encoder") + "/model.ckpt-1",
   ),
   "new/bert_config.json another output_checkpoint": lambda w: (
     w.write("new/bert_config.json", '{"vocab_size": 9}'),

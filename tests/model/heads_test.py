@@ -25,8 +25,8 @@ def tiny():
   recorded = dict(np.load(TINY / "forward.npz"))
   config = modeling.BertConfig.from_json_file(str(TINY / "bert_config.json"))
   model = heads.ClassifierModel(config, num_labels=3)
-  missing = checkpoints.init_from_checkpoint(
-    model, str(TINY / "bert_model.ckpt")
+  missing = checkpoints.load_variables(
+    checkpoints.CheckpointReader(str(TINY / "bert_model.ckpt")), model, "bert/"
   )
   assert not missing
   return recorded, model
