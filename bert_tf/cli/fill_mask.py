@@ -27,12 +27,10 @@ def run(config: FillMaskConfig) -> None:
   from bert_tf.inference import predictor
 
   texts = [*config.read_texts().values()]
-  pretrained = inference_config.ModelConfig(
-    init_checkpoint="", task="pretraining"
+  files = config.open(
+    task="pretraining", do_lower_case=config.do_lower_case, top_k=config.top_k
   )
-  model = predictor.Predictor(
-    settings.replace_values(pretrained, settings.values(config))
-  )
+  model = predictor.Predictor(files)
   for text, answer in zip(texts, model.predict(texts)):
     if config.input_file:
       command.show(json_files.encode({"text": text, **answer}))

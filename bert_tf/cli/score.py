@@ -17,7 +17,7 @@ from bert_tf.inference import config as inference_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CommandConfig(model_flags.TextFlags):
+class CommandConfig(inference_config.ModelFiles, model_flags.TextFlags):
   """The texts, the output and the model."""
 
   output_file: str | None = settings.setting(
@@ -25,7 +25,15 @@ class CommandConfig(model_flags.TextFlags):
     "The file for the scores, as JSON lines. Default: they are printed.",
     writes="file",
   )
-  scoring: inference_config.ScoringConfig
+  do_lower_case: bool | None = settings.saved_setting(
+    inference_config.ExtractionConfig, "do_lower_case"
+  )
+  batch_tokens: int = settings.setting(
+    4096,
+    "The maximum number of word pieces in a batch, where each piece of a text "
+    "needs a copy of the text.",
+    minimum=1,
+  )
 
 
 @command.of(CommandConfig, needs_model=True)
@@ -36,31 +44,33 @@ def run(config: CommandConfig) -> None:
     shard_files.check_output([config.output_file], [config.input_file])
   from bert_tf.inference import sentence_scorer
 
-  scorer = sentence_scorer.SentenceScorer(config.scoring)
-  pieces = {name: scorer.tokenize(text) for name, text in texts.items()}
-  fitting = {n: tokens for n, tokens in pieces.items() if scorer.fits(tokens)}
-  if unfit := [name for name in pieces if name not in fitting]:
+  scorer = sentence_scorer.SentenceScorer(
+    config.open(do_lower_case=config.do_lower_case),
+    batch_tokens=config.batch_tokens,
+  )
+  fitting = {name: text for name, text in texts.items() if scorer.fits(text)}
+  if unfit := [name for name in texts if name not in fitting]:
     limits = f"1 to {scorer.max_tokens} word pieces: {', '.join(unfit)}."
     if not fitting:
       raise ValueError(f"no text has {limits}")
     logging.warning(f"These texts are left out, as they do not have {limits}")
-  scores = list(scorer.score([*fitting.values()]))
+  scores = scorer.predict([*fitting.values()])
   if config.output_file:
     with (
       atomic.file(config.output_file) as unfinished,
       text_lines.text_writer(unfinished) as writer,
     ):
-      for name, score in zip(fitting, scores):
+      for text, score in zip(fitting.values(), scores):
         row = {
-          "text": texts[name],
+          "text": text,
           "score": round(score.score, 6),
           "tokens": score.tokens,
           "log_probs": [round(float(value), 6) for value in score.log_probs],
         }
         writer.write(f"{json_files.encode(row)}\n")
   else:
-    for name, score in zip(fitting, scores):
-      command.show(f"{score.score:.4f}  {texts[name]}")
+    for text, score in zip(fitting.values(), scores):
+      command.show(f"{score.score:.4f}  {text}")
   num_pieces = sum(len(score.tokens) for score in scores)
   print(
     f"{len(scores):,} texts, {num_pieces:,} word pieces, pseudo-perplexity "

@@ -95,19 +95,9 @@ class ModelConfig(ModelFiles):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExtractionConfig(ModelFiles):
-  """Which features to compute, and with which model.
+  """The model and the features of `bert-tf extract-features`.
 
-  The fields are flags of `bert-tf extract-features`. `init_checkpoint` is a
-  model folder or a checkpoint, `layers` counts from 0 or from -1, the last, and
-  `pooling` is "none" for a vector of each word piece, or "cls", "mean" or "max"
-  for one of each text. If a file is None, the one in the model's folder counts.
-
-  Examples:
-    >>> config = bert_tf.ExtractionConfig(
-    ...   init_checkpoint="quickstart", layers=(-1,), pooling="mean"
-    ... )
-    >>> config.max_seq_length, config.batch_size
-    (128, 32)
+  The fields beside the files are arguments of FeatureExtractor.
   """
 
   layers: tuple[int, ...] = settings.model(
@@ -150,31 +140,3 @@ class ExtractionConfig(ModelFiles):
     settings.check(self)
     if not self.layers:
       raise ValueError("layers is empty; give one or more, such as -1.")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ScoringConfig(ModelFiles):
-  """The model that scores sentences, and the size of its batches.
-
-  The fields are flags of `bert-tf score`. `batch_tokens` is the maximum number
-  of word pieces in a batch, where each piece of a text needs a copy of it.
-
-  Examples:
-    >>> config = bert_tf.ScoringConfig(
-    ...   init_checkpoint="quickstart", batch_tokens=1024
-    ... )
-    >>> scorer = bert_tf.SentenceScorer(config)
-  """
-
-  do_lower_case: bool | None = settings.saved_setting(
-    ExtractionConfig, "do_lower_case"
-  )
-  batch_tokens: int = settings.setting(
-    4096,
-    "The maximum number of word pieces in a batch, where each piece of a text "
-    "needs a copy of the text.",
-    minimum=1,
-  )
-
-  def __post_init__(self) -> None:
-    settings.check(self)

@@ -6,8 +6,8 @@ Shapes are those of modeling.py, with K the number of requested layers.
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,22 +16,13 @@ from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import ids_functions
 from bert_tf.inference.config import ExtractionConfig
-from bert_tf.inference.rows import (
-  BLOCK_SIZE,
-  answer_rows,
-  map_rows,
-  texts_by_name,
-  to_rows,
-)
+from bert_tf.inference.rows import RowModel, open_model, read_rows, to_rows
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base
+from bert_tf.tasks.config import EncoderSettings
 from bert_tf.tasks.encoder.task import EncoderTask, pool_vectors
-from bert_tf.text.unknown_pieces import PieceCounts
+from bert_tf.tasks.rows import Row
 from bert_tf.training import progress
-
-_NAMES = ("text", "text_b")
-
-T = TypeVar("T")
 
 # A text or a pair of texts.
 Text = str | tuple[str, str]
@@ -45,21 +36,60 @@ class TextFeatures:
   vectors: np.ndarray  # float32 [K, F, D]; [K, D] if pooled.
 
 
-class FeatureExtractor:
+class _FeatureTask(base.Task[EncoderSettings]):
+  """Answers a text or a pair with its TextFeatures.
+
+  `config` has the layers and the pooling.
+  """
+
+  name = "encoder"
+  fields = ("text", "text_b")
+  outputs = ()  # All that there are.
+
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
+    """Yields the sequence of each text or pair."""
+    for row in rows:
+      # "" as second text is none.
+      ids = [self.tokenize(row.get(name, "")) for name in self.fields]
+      yield base.Inputs([self.pack(*ids)])
+
+  def postprocess(
+    self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
+  ) -> Any:
+    """Returns the TextFeatures."""
+    [sequence], [output] = inputs.sequences, outputs
+    layers, pooling = self.config
+    ids = sequence.input_ids
+    tokens = self.tokenizer.convert_ids_to_tokens(ids)
+    if (vectors := output.get("layers")) is None:
+      # A file of ONNX or LiteRT gives the last layer only.
+      vectors = np.stack([output["sequence_output"]] * len(layers))
+    pooled = pool_vectors(vectors[:, : len(ids)], pooling)
+    # Copies, so that features of a text do not keep its batch in memory.
+    return TextFeatures(tuple(tokens), pooled.copy())
+
+
+class FeatureExtractor(RowModel):
   """Turns texts into vectors, with a model that is loaded once.
 
   `encode` gives a vector for each text, to search and compare texts with, and
-  `extract` one for each word piece, from any layers.
+  `extract` one for each word piece, from any layers. `predict` returns the
+  TextFeatures of a text or a pair, or a list of them.
 
   Args:
-    config: the model, as `--model` names it, an ExtractionConfig, or an open
-      ModelFolder without further settings.
-    **settings: of ExtractionConfig by name, such as pooling. The layer of a
-      model without config is the last.
+    model: the model, as `--model` names it, or an open ModelFolder.
+    layers: the layers of `extract`, from 0 or from -1, the last.
+    pooling: "none" for a vector of each word piece, or "cls", "mean" or "max"
+      for one of each text. `encode` pools as the model's files say if it is
+      "none".
+    batch_size: the number of texts in a batch.
+    use_one_hot_embeddings: whether to look up words by a matmul, for TPUs.
+    **settings: of an encoder by name, such as max_seq_length or do_lower_case,
+      or vocab_file and bert_config_file; see `ModelFolder.open`.
 
   Raises:
-    ValueError: if the model's files and the settings do not match.
-    TypeError: for an unknown setting.
+    ValueError: if the model's files and the settings do not match, or a setting
+      is unknown.
 
   Examples:
     >>> extractor = bert_tf.FeatureExtractor("quickstart")
@@ -81,57 +111,53 @@ class FeatureExtractor:
   """
 
   def __init__(
-    self, config: ExtractionConfig | ModelFolder | str, **settings: Any
+    self,
+    model: str | os.PathLike[str] | ModelFolder,
+    *,
+    layers: Sequence[int] = (-1,),
+    pooling: str = "none",
+    batch_size: int = 32,
+    use_one_hot_embeddings: bool = False,
+    **settings: Any,
   ) -> None:
-    opened, saved_length = None, {}
-    if not isinstance(config, ExtractionConfig):
-      saved_length = {"max_seq_length": settings.get("max_seq_length")}
-      if isinstance(config, ModelFolder):
-        opened, config = config, str(config.weights)
-      path = os.fspath(config)
-      config = ExtractionConfig(init_checkpoint=path, layers=(-1,))
-    self.config = config = dataclasses.replace(config, **settings)
-    given = {
-      "do_lower_case": config.do_lower_case,
-      "max_seq_length": config.max_seq_length,
-      "pooling": None if config.pooling == "none" else config.pooling,
-      **saved_length,
-    }
-    files = opened or config.open(task="encoder", **given)
-    files.needed_vocab()
+    if pooling != "none":
+      settings["pooling"] = pooling
+    files = open_model(model, task="encoder", **settings)
     self.bert_config = files.config
-    num_layers = self.bert_config.num_hidden_layers
-    for index in config.layers:
+    num_layers = files.config.num_hidden_layers
+    for index in layers:
       if not -num_layers <= index < num_layers:
         raise ValueError(
           f"there is no layer {index}: {files.config_file} has {num_layers} "
           "layers."
         )
-    tokenizer = files.make_tokenizer(files.case)
-    self._task = EncoderTask(tokenizer=tokenizer, settings=files.settings)
-    self._counts = PieceCounts(tokenizer, "the texts")
-    self._function: ids_functions.IdsFunction
+    tokenizer = files.tokenizer
+    task = _FeatureTask(
+      tokenizer=tokenizer, settings=files.settings, config=(layers, pooling)
+    )
+    self._vectors = EncoderTask(tokenizer=tokenizer, settings=files.settings)
+    function: ids_functions.IdsFunction
     if files.is_runtime_file:
-      self._function = ids_functions.load_runtime_file(
-        str(files.weights), files.config
-      )
-      if {index % num_layers for index in config.layers} != {num_layers - 1}:
+      path = str(files.weights)
+      function = ids_functions.load_runtime_file(path, files.config)
+      if {index % num_layers for index in layers} != {num_layers - 1}:
         raise ValueError(
-          f"{files.weights} gives only the last layer; set `layers` to -1."
+          f"{path} gives only the last layer; set `layers` to -1."
         )
-      return
-    model = files.load_model(None)
-    model.embeddings.use_one_hot_embeddings = config.use_one_hot_embeddings
+    else:
+      bert = files.load_model(None)
+      bert.embeddings.use_one_hot_embeddings = use_one_hot_embeddings
 
-    def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
-      output = model(features)
-      layers = [output.all_encoder_layers[i] for i in config.layers]
-      return {
-        "sequence_output": output.sequence_output,
-        "layers": tf.stack(layers, axis=1),
-      }
+      def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
+        output = bert(features)
+        shown = [output.all_encoder_layers[index] for index in layers]
+        return {
+          "sequence_output": output.sequence_output,
+          "layers": tf.stack(shown, axis=1),
+        }
 
-    self._function = ids_functions.KerasFunction(compute, files.config)
+      function = ids_functions.KerasFunction(compute, files.config)
+    super().__init__({ids_functions.TEXT: task}, function, batch_size)
 
   def encode(self, texts: Any, normalize: bool | None = None) -> np.ndarray:
     """Computes one vector for each text, as the server's /v1/embeddings does.
@@ -152,19 +178,20 @@ class FeatureExtractor:
       ValueError: if an item is not a text, or sentence-transformers' files list
         a step that bert_tf lacks.
     """
-    rows, is_single = to_rows(texts)
-    task = self._task
-    named = map_rows(lambda row: texts_by_name(row, task.fields), rows)
+    task = self._vectors
 
-    def pool(inputs: base.Inputs, outputs: list[np.ndarray]) -> np.ndarray:
-      [sequence], [vectors] = inputs.sequences, outputs
-      pieces = vectors[: len(sequence.input_ids)]
+    def pool(
+      inputs: base.Inputs, outputs: Sequence[base.Outputs]
+    ) -> np.ndarray:
+      [sequence], [output] = inputs.sequences, outputs
+      pieces = output["sequence_output"][: len(sequence.input_ids)]
       # A copy, because [CLS] alone would keep its batch in memory.
       return task.vector(pieces, normalize).copy()
 
-    found = self._answer(task.preprocess([*named]), "sequence_output", pool)
+    rows, is_single = to_rows(texts)
     vectors = np.zeros((len(rows), self.bert_config.hidden_size), np.float32)
-    for i, vector in enumerate(found):
+    answers = self._answer(task, [*read_rows(task, rows)], pool)
+    for i, vector in enumerate(answers):
       vectors[i] = vector
     return vectors[0] if is_single else vectors
 
@@ -177,58 +204,8 @@ class FeatureExtractor:
     Raises:
       ValueError: if an item is neither a text nor a pair.
     """
-    tokenizer = self._task.tokenizer
-
-    def preprocess(text: Text) -> base.Inputs:
-      row = texts_by_name(text, _NAMES)
-      # "" as second text is none.
-      ids = [tokenizer.tokenize_to_ids(row.get(n, "")) for n in _NAMES]
-      return base.Inputs([self._task.pack(*ids)])
-
-    def describe(
-      inputs: base.Inputs, outputs: list[np.ndarray]
-    ) -> TextFeatures:
-      [sequence], [vectors] = inputs.sequences, outputs  # [K, F, D]
-      ids = sequence.input_ids
-      tokens = tokenizer.convert_ids_to_tokens(ids)
-      pooled = pool_vectors(vectors[:, : len(ids)], self.config.pooling)
-      # Copies, so that features of a text do not keep its batch in memory.
-      return TextFeatures(tuple(tokens), pooled.copy())
-
-    inputs = map_rows(preprocess, texts)
-    yield from self._answer(inputs, "layers", describe, self.config.batch_size)
-
-  def predict(self, inputs: Any) -> Any:
-    """Returns the TextFeatures of a row, or a list of them for several rows.
-
-    A row is a text, a pair as a tuple, or a dict of `text` and `text_b`.
-    Several rows come in any form that `Predictor.predict` takes.
-    """
-    rows, is_single = to_rows(inputs)
-    results = list(self.extract(rows))
-    return results[0] if is_single else results
-
-  def _answer(
-    self,
-    rows: Iterable[base.Inputs],
-    name: str,
-    answer: Callable[[base.Inputs, list[np.ndarray]], T],
-    block_size: int = BLOCK_SIZE,
-  ) -> Iterator[T]:
-    """Yields the answers of rows to sequence_output, [F, D], or layers."""
-
-    def compute(sequences: list[base.ModelInput]) -> np.ndarray:
-      for sequence in sequences:
-        self._counts.add_ids(sequence.input_ids)
-      outputs = self._function(base.batch(sequences))
-      if name not in outputs:  # A file of ONNX or LiteRT: K times the last.
-        layers = [outputs["sequence_output"]] * len(self.config.layers)
-        return np.stack(layers, axis=1)
-      return outputs[name]
-
-    return answer_rows(
-      rows, compute, answer, lambda length: self.config.batch_size, block_size
-    )
+    rows = read_rows(self.task(), texts)
+    yield from self._answer(self.task(), rows, block_size=self.max_batch_size)
 
 
 def parse_line(line: str) -> Text:
@@ -277,7 +254,8 @@ def extract_file(
   if not num_lines:
     raise ValueError(f"input_file {input_file} is empty.")
   with atomic.file(output_file) as unfinished:
-    extractor = FeatureExtractor(config)
+    options = dict(vars(config))
+    extractor = FeatureExtractor(options.pop("init_checkpoint"), **options)
     if not is_pipe:
       lines = text_lines.read_lines(input_file)
     features = extractor.extract(map(parse_line, lines))

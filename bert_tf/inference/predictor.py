@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,9 @@ from bert_tf import task_registry
 from bert_tf.checkpoint import checkpoint_names, checkpoints
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.inference import ids_functions
-from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.feature_extraction import FeatureExtractor
-from bert_tf.inference.rows import answer_rows, map_rows, texts_by_name, to_rows
+from bert_tf.inference.rows import RowModel, open_model
 from bert_tf.tasks import base
-from bert_tf.tasks.rows import Row
-from bert_tf.text.unknown_pieces import PieceCounts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,18 +26,21 @@ class Attention:
   probabilities: np.ndarray
 
 
-class Predictor:
+class Predictor(RowModel):
   """Predicts for texts with a checkpoint or an exported model.
 
   It may be shared between threads. Answers are those of the prediction files of
-  the task's command.
+  the task's command. The keys of an answer are, for classification, label and
+  probabilities; for squad answer, start, end, probability and nbest; for ner
+  words; for masked words masks; for swag choice and probabilities.
 
   Args:
     source: folder of a SavedModel or of its versions (uses the newest), prefix
-      of a checkpoint, folder of a run, or a ModelConfig that names one of these
-      and has more settings, or an open ModelFolder without further settings.
+      of a checkpoint, folder of a run, or an open ModelFolder.
     max_batch_size: maximum number of rows in a batch.
-    **settings: of ModelConfig, such as vocab_file or do_lower_case.
+    **settings: of the task by name, such as do_lower_case, or vocab_file,
+      bert_config_file and task; see `ModelFolder.open`. An open ModelFolder
+      takes only those of its task.
 
   Attributes:
     tasks: what turns texts into answers, by name: "text", for words also
@@ -57,7 +56,7 @@ class Predictor:
 
   Raises:
     ValueError: if `source` has no model, its files do not match, or a setting
-      contradicts them.
+      is unknown or contradicts them.
 
   Examples:
     >>> predictor = bert_tf.Predictor("quickstart", top_k=3)
@@ -73,19 +72,12 @@ class Predictor:
 
   def __init__(
     self,
-    source: str | ModelConfig | ModelFolder,
+    source: str | os.PathLike[str] | ModelFolder,
     *,
     max_batch_size: int = 32,
     **settings: Any,
   ) -> None:
-    if max_batch_size < 1:
-      raise ValueError(f"max_batch_size {max_batch_size} must be at least 1.")
-    self.max_batch_size = max_batch_size
-    if isinstance(source, str):
-      source = ModelConfig(init_checkpoint=source)
-    if isinstance(source, ModelConfig):
-      source = dataclasses.replace(source, **settings).open()
-    files = source
+    files = open_model(source, **settings)
     self.info, self.bert_config = files.info, files.config
     self.vocab_file = files.vocab_file
     self.functions = ids_functions.open_functions(files)
@@ -95,96 +87,22 @@ class Predictor:
     if files.reader:
       names = checkpoint_names.parameters(files.shapes)
       self.num_parameters = sum(math.prod(files.shapes[n]) for n in names)
-    self.tasks: dict[str, base.Task[Any]] = {}
-    self._counts: PieceCounts | None = None
-    if files.tokenizer is not None:
+    tasks: dict[str, base.Task[Any]] = {}
+    if files.vocab_file:
       spec = task_registry.TASKS[self.info.task]
       task = task_registry.load(spec.task)(
         tokenizer=files.tokenizer,
         settings=self.info.settings,
         labels=self.info.labels,
       )
-      self.tasks = {ids_functions.TEXT: task, **task.variants()}
-      self._counts = PieceCounts(files.tokenizer, "the texts")
+      tasks = {ids_functions.TEXT: task, **task.variants()}
+    function = self.functions[ids_functions.IDS]
+    super().__init__(tasks, function, max_batch_size)
 
   @functools.cached_property
   def ids_reader(self) -> ids_functions.IdsRows:
     """Answers rows of word-piece ids."""
     return ids_functions.IdsRows(self.functions[ids_functions.IDS])
-
-  def predict(self, inputs: Any) -> Any:
-    """Returns the answer for a row, or a list of answers for several.
-
-    Args:
-      inputs: a row: a text, a tuple such as (text, text_b), (question, context)
-        or (context, choices), or a dict by name, such as {"text": ...}. Or
-        several rows: a list, iterator, NumPy array, pandas Series or DataFrame.
-
-    Returns:
-      A dict for each row. Its keys are, for classification, label and
-      probabilities; for squad answer, start, end, probability and nbest; for
-      ner words; for masked words masks; for swag choice and probabilities.
-
-    Raises:
-      ValueError: if a row does not match the inputs of the model, or if the
-        model rejects a text, such as one that is too long or lacks [MASK].
-    """
-    rows, is_single = to_rows(inputs)
-    task = self.task()
-    fields, num_required = task.fields, task.num_required
-    texts = [
-      *map_rows(lambda row: texts_by_name(row, fields, num_required), rows)
-    ]
-    task.check(texts)
-    answers = [
-      *answer_rows(
-        map_rows(lambda row: self.preprocess(task, row), texts),
-        lambda sequences: self.compute(sequences, task),
-        task.postprocess,
-        lambda length: self.max_batch_size,
-      )
-    ]
-    return answers[0] if is_single else answers
-
-  def preprocess(
-    self, reader: ids_functions.RowReader, row: Row
-  ) -> base.Inputs:
-    """Returns the inputs of a row; ValueError if the model cannot read it."""
-    [inputs] = reader.preprocess([row])
-    if self._counts:
-      for sequence in inputs.sequences:
-        self._counts.add_ids(sequence.input_ids)
-    return inputs
-
-  def task(self) -> base.Task[Any]:
-    """Returns the task of texts; ValueError if the model takes no texts."""
-    if not self.tasks:
-      raise ValueError(
-        "the model takes no texts, because its folder lacks vocab.txt."
-      )
-    return self.tasks[ids_functions.TEXT]
-
-  def compute(
-    self, sequences: Sequence[base.ModelInput], reader: ids_functions.RowReader
-  ) -> list[base.Outputs]:
-    """Returns the outputs for a batch; several threads may call it.
-
-    Raises:
-      ValueError: if the model rejects an input.
-    """
-    function = self.functions[ids_functions.IDS]
-    # A row of ids may be empty, but the pooled output needs a position.
-    lengths = [len(sequence.input_ids) for sequence in sequences]
-    arrays = base.batch(sequences, reader.width or max(1, *lengths))
-    if "masked_lm_positions" in function.inputs:
-      arrays.setdefault(
-        "masked_lm_positions", np.zeros((len(sequences), 0), np.int32)
-      )
-    if function.inputs["input_ids"].shape.rank == 3:
-      # Each sequence is the only choice of a row.
-      arrays = {name: array[:, None] for name, array in arrays.items()}
-    outputs = function(arrays, reader.outputs)
-    return [dict(zip(outputs, values)) for values in zip(*outputs.values())]
 
   def attention(self, text: str, text_b: str | None = None) -> Attention:
     """Returns the attention of all layers and heads for a text or a pair.
@@ -201,9 +119,9 @@ class Predictor:
       task.tokenize(text), None if text_b is None else task.tokenize(text_b)
     )
     function = self.functions[ids_functions.ATTENTION]
-    [probabilities] = function(base.batch([packed]))["attention"]
+    [output] = function.compute([packed], [ids_functions.ATTENTION])
     tokens = task.tokenizer.convert_ids_to_tokens(packed.input_ids)
-    return Attention(tuple(tokens), probabilities)
+    return Attention(tuple(tokens), output[ids_functions.ATTENTION])
 
 
 def load(folder: str | os.PathLike[str]) -> Predictor | FeatureExtractor:

@@ -15,14 +15,15 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import tokenization
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.data.pretraining import masking
 from bert_tf.inference import ids_functions
-from bert_tf.inference.config import ScoringConfig
-from bert_tf.inference.rows import answer_rows, map_rows, texts_by_name, to_rows
+from bert_tf.inference.rows import RowModel, open_model
 from bert_tf.model import heads
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base
-from bert_tf.text.unknown_pieces import PieceCounts
+from bert_tf.tasks.config import TaskSettings
+from bert_tf.tasks.rows import Row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,15 +39,51 @@ class SentenceScore:
     return float(self.log_probs.sum(dtype=np.float64))
 
 
-class SentenceScorer:
+class _ScoringTask(base.Task[TaskSettings]):
+  """Answers a text with its SentenceScore."""
+
+  name = "pretraining"
+  outputs = ("log_probs",)
+
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
+    """Yields a copy of a text for each word piece, which is to be masked."""
+    for row in rows:
+      ids, room = self.tokenize(row["text"]), self.max_seq_length - 2
+      if not 0 < len(ids) <= room:
+        raise ValueError(
+          f"it has {len(ids)} word pieces, but the model scores texts of 1 to "
+          f"{room}: {row['text'][:40]!r}."
+        )
+      packed = self.pack(ids)
+      positions = range(1, len(ids) + 1)
+      yield base.Inputs(
+        [packed._replace(masked_lm_positions=[i]) for i in positions], state=ids
+      )
+
+  def postprocess(
+    self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
+  ) -> Any:
+    """Returns the SentenceScore of a text."""
+    tokens = self.tokenizer.convert_ids_to_tokens(inputs.state)
+    log_probs = np.array([output["log_probs"] for output in outputs])
+    return SentenceScore(tuple(tokens), log_probs)
+
+
+class SentenceScorer(RowModel):
   """Scores sentences with a masked language model, which it loads once.
+
+  `predict` returns the SentenceScore of a text, and raises ValueError if it has
+  no word piece or more than `max_tokens`.
 
   Attributes:
     max_tokens: maximum word pieces of a text, without [CLS] and [SEP].
 
   Args:
-    config: the model, as `--model` names it, or a ScoringConfig.
-    **settings: of ScoringConfig by name, such as batch_tokens.
+    model: the model, as `--model` names it, or an open ModelFolder.
+    batch_tokens: maximum number of word pieces in a batch, where each piece of
+      a text needs a copy of it.
+    **settings: do_lower_case, strip_accents, vocab_file and bert_config_file;
+      see `ModelFolder.open`.
 
   Raises:
     ValueError: if the model's files do not match, or if it is not a
@@ -63,20 +100,25 @@ class SentenceScorer:
     >>> best = max(scores, key=lambda score: score.score)
   """
 
-  def __init__(self, config: ScoringConfig | str, **settings: Any) -> None:
-    if isinstance(config, str | os.PathLike):
-      config = ScoringConfig(init_checkpoint=os.fspath(config))
-    self.config = config = dataclasses.replace(config, **settings)
-    files = config.open(do_lower_case=config.do_lower_case)
+  def __init__(
+    self,
+    model: str | os.PathLike[str] | ModelFolder,
+    *,
+    batch_tokens: int = 4096,
+    **settings: Any,
+  ) -> None:
+    files = open_model(model, **settings)
     bert_config = files.config
     bert_config.check_bidirectional(files.config_file)
     masking.check_special_tokens(files.vocab, files.needed_vocab())
-    self._tokenizer = files.make_tokenizer(files.case)
-    mask_id = self._tokenizer.vocab[tokenization.MASK]
-    self._counts = PieceCounts(self._tokenizer, "the texts")
-    # [CLS] and [SEP] take two positions.
-    self.max_tokens = bert_config.max_position_embeddings - 2
-    model = files.load_model(heads.PretrainingModel, "cls/predictions")
+    length = bert_config.max_position_embeddings
+    task = _ScoringTask(
+      tokenizer=files.tokenizer,
+      settings=TaskSettings(max_seq_length=length),
+    )
+    self.max_tokens = length - 2  # Without [CLS] and [SEP].
+    mask_id = task.tokenizer.vocab[tokenization.MASK]
+    bert = files.load_model(heads.PretrainingModel, "cls/predictions")
 
     def compute(features: dict[str, Tensor]) -> dict[str, Tensor]:
       # The word pieces at the positions are hidden, and their log probabilities
@@ -86,65 +128,21 @@ class SentenceScorer:
       indices = tf.stack([rows, positions], axis=-1)  # [B, 1, 2]
       masks = tf.fill(tf.shape(positions), mask_id)
       hidden = tf.tensor_scatter_nd_update(ids, indices, masks)
-      logits, _ = model({**features, "input_ids": hidden})
+      logits, _ = bert({**features, "input_ids": hidden})
       log_probs = tf.nn.log_softmax(logits[:, 0])  # [B, vocab_size]
       targets = tf.gather_nd(ids, indices)  # [B, 1]
       return {"log_probs": tf.gather(log_probs, targets[:, 0], batch_dims=1)}
 
     names = (*ids_functions.ID_NAMES, "masked_lm_positions")
-    self._function = ids_functions.KerasFunction(compute, bert_config, names)
+    function = ids_functions.KerasFunction(compute, bert_config, names)
+    super().__init__({ids_functions.TEXT: task}, function, batch_tokens)
 
-  def predict(self, inputs: Any) -> Any:
-    """Returns the SentenceScore of a text, or a list of them for several texts.
+  def _batch_size(self, length: int) -> int:
+    return max(1, self.max_batch_size // length)
 
-    Raises:
-      ValueError: if a row is not a text, is blank or has more than `max_tokens`
-        word pieces.
-    """
-    rows, is_single = to_rows(inputs)
-
-    def read(row: Any) -> list[str]:
-      text = texts_by_name(row, ("text",))["text"]
-      tokens = self.tokenize(text)
-      if not self.fits(tokens):
-        raise ValueError(
-          f"it has {len(tokens)} word pieces, but the model scores texts of 1 "
-          f"to {self.max_tokens}: {text[:40]!r}."
-        )
-      return tokens
-
-    scores = list(self.score([*map_rows(read, rows)]))
-    return scores[0] if is_single else scores
-
-  def tokenize(self, text: str) -> list[str]:
-    """The word pieces of a text, without [CLS] and [SEP]."""
-    return self._tokenizer.tokenize(text)
-
-  def fits(self, tokens: Sequence[str]) -> bool:
+  def fits(self, text: str) -> bool:
     """Whether a text has 1 to `max_tokens` word pieces."""
-    return 0 < len(tokens) <= self.max_tokens
-
-  def score(self, texts: Sequence[Sequence[str]]) -> Iterator[SentenceScore]:
-    """Yields the scores of texts, each given as word pieces that fit."""
-
-    def mask_each_piece(tokens: Sequence[str]) -> base.Inputs:
-      ids = self._tokenizer.convert_tokens_to_ids(
-        [tokenization.CLS, *tokens, tokenization.SEP]
-      )
-      self._counts.add_ids(ids)
-      copies = [
-        base.model_input(ids, len(ids), [position])
-        for position in range(1, len(ids) - 1)
-      ]
-      return base.Inputs(copies, state=tuple(tokens))
-
-    return answer_rows(
-      map(mask_each_piece, texts),
-      lambda sequences: self._function(base.batch(sequences))["log_probs"],
-      lambda inputs, outputs: SentenceScore(inputs.state, np.array(outputs)),
-      lambda length: max(1, self.config.batch_tokens // length),
-      label="scoring",
-    )
+    return 0 < len(self.task().tokenize(text)) <= self.max_tokens
 
 
 def pseudo_perplexity(scores: Iterable[SentenceScore]) -> float:

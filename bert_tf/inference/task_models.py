@@ -18,7 +18,6 @@ import numpy as np
 from bert_tf import settings, task_registry
 from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.files import messages, paths
-from bert_tf.inference.config import ModelConfig
 from bert_tf.inference.predictor import Predictor
 from bert_tf.inference.rows import (
   as_list,
@@ -73,14 +72,13 @@ class TaskModel:
       ValueError: if the files of a model to predict with do not match.
       TypeError: for an unknown setting.
     """
-    self._output_dir, self._start = output_dir, init_checkpoint
-    self._given = {n: v for n, v in changes.items() if v is not None}
-    self._predictor: Predictor | None = None
-    self._check_names(self._given)
     if output_dir is None and init_checkpoint is None:
       raise ValueError("give `output_dir`, `init_checkpoint` or both.")
+    folders = {"init_checkpoint": init_checkpoint, "output_dir": output_dir}
+    self._given = {n: v for n, v in changes.items() if v is not None} | folders
+    self._check_names(changes)
     if output_dir is None:
-      self._predictor = self._load(init_checkpoint or "", self._given)
+      _ = self._predictor  # Loads the model.
 
   def predict(self, inputs: Any) -> Any:
     """Returns the answer for a row, or a list of answers for several.
@@ -96,14 +94,7 @@ class TaskModel:
       ValueError: if there is no trained model, or a row does not match it.
     """
     rows, is_single = to_rows(inputs)
-    texts = [*map_rows(self._row, rows)]
-    if self._predictor is None:
-      values = dict(self._given)
-      if paths.exists(os.path.join(self._folder(), run_info.CONFIG_FILE)):
-        # The run may have added layers to its initial checkpoint.
-        values.pop("bert_config_file", None)
-      self._predictor = self._load(self._trained(), values)
-    answers = self._predictor.predict(texts)
+    answers = self._predictor.predict([*map_rows(self._row, rows)])
     return answers[0] if is_single else answers
 
   def fit(
@@ -135,23 +126,22 @@ class TaskModel:
       TypeError: for an unknown setting.
     """
     self._check_names(changes)
-    start = changes.pop("init_checkpoint", self._start)
-    output_dir = changes.pop("output_dir", self._output_dir)
     given = {**self._given, **changes}
     if validation_data is None and given.get("eval_every_steps"):
       raise ValueError("eval_every_steps needs `validation_data`.")
-    if output_dir and checkpoints.list_checkpoints(output_dir):
+    folder = given["output_dir"]
+    if folder and checkpoints.list_checkpoints(folder):
       raise ValueError(
-        f"{output_dir} already holds a run; choose another `output_dir` to fit."
+        f"{folder} already holds a run; choose another `output_dir` to fit."
       )
     # Predictions use the same case and length.
-    self._output_dir, self._start, self._given = output_dir, start, given
-    self._predictor = None
+    self._given = given
+    vars(self).pop("_predictor", None)
     data = {"train": (inputs, labels)}
     if validation_data is not None:
       data["dev"] = validation_data
     results = self._run(data)
-    best = evaluation.find_best_folder(output_dir)
+    best = evaluation.find_best_folder(folder)
     return evaluation.read_best_results(best) if results and best else results
 
   def evaluate(self, inputs: Any, labels: Any) -> Results:
@@ -174,19 +164,20 @@ class TaskModel:
 
   def get_params(self, deep: bool = True) -> dict[str, Any]:
     """Returns the constructor's arguments by name, for scikit-learn."""
-    folders = {"init_checkpoint": self._start, "output_dir": self._output_dir}
-    return {**folders, **self._given}
+    return {**self._given}
 
   def set_params(self, **params: Any) -> "TaskModel":
     """Replaces arguments of the constructor, for scikit-learn."""
-    changed = type(self)(**{**self.get_params(), **params})
+    changed = type(self)(**{**self._given, **params})
+    vars(self).clear()
     vars(self).update(vars(changed))
     return self
 
   def __sklearn_clone__(self) -> "TaskModel":
     # A folder holds one run, so each clone trains in a folder of its own.
-    folder = self._output_dir and f"{self._output_dir}-{uuid.uuid4().hex[:8]}"
-    return type(self)(**{**self.get_params(), "output_dir": folder})
+    folder = self._given["output_dir"]
+    folder = folder and f"{folder}-{uuid.uuid4().hex[:8]}"
+    return type(self)(**{**self._given, "output_dir": folder})
 
   def __sklearn_tags__(self) -> Any:
     from sklearn import base as sklearn_base
@@ -196,19 +187,33 @@ class TaskModel:
   def _row(self, row: Any) -> Row:
     return texts_by_name(row, self._task.fields, self._task.num_required)
 
+  @property
   def _folder(self) -> str:
-    folder = self._output_dir or ""
+    """The folder of the run, or of its best checkpoint."""
+    folder = self._given["output_dir"] or ""
     return evaluation.find_best_folder(folder) or folder
 
   def _trained(self) -> str:
-    newest = checkpoints.find_latest(self._folder())
+    """Returns the checkpoint that predicts."""
+    newest = checkpoints.find_latest(self._folder)
     if newest is None:
-      raise ValueError(f"{self._output_dir} has no trained model; call `fit`.")
+      folder = self._given["output_dir"]
+      raise ValueError(f"{folder} has no trained model; call `fit`.")
     return newest
 
-  def _load(self, source: str, values: Mapping[str, Any]) -> Predictor:
-    config = ModelConfig(init_checkpoint=source, task=self._task.name)
-    return Predictor(settings.replace_values(config, values))
+  @functools.cached_property
+  def _predictor(self) -> Predictor:
+    """The model that predicts, without a folder the one to start from."""
+    fields = task_registry.settings_class(self._task.name).__dataclass_fields__
+    names = ("bert_config_file", "vocab_file", *fields)
+    values = {n: v for n, v in self._given.items() if n in names}
+    source = self._given["init_checkpoint"]
+    if self._given["output_dir"]:
+      source = self._trained()
+      if paths.exists(os.path.join(self._folder, run_info.CONFIG_FILE)):
+        # The run may have added layers to its initial checkpoint.
+        values.pop("bert_config_file", None)
+    return Predictor(source, task=self._task.name, **values)
 
   def _defaults(self) -> FineTuningConfig:
     config_class = task_registry.load(
@@ -218,20 +223,18 @@ class TaskModel:
     return config_class(train=train, **self._without_files)
 
   def _check_names(self, names: Mapping[str, Any]) -> None:
-    known = {*settings.values(ModelConfig(init_checkpoint=""))}
-    known |= {*settings.values(self._defaults())}
+    known = {*settings.values(self._defaults())}
     for name in names.keys() - known:
       hint = messages.did_you_mean(name, known, 3, 0.5)
       raise TypeError(f"{type(self).__name__} has no setting {name!r}.{hint}")
 
   def _run(self, data: Mapping[str, Labelled]) -> Results:
     """Trains on the split "train" and evaluates on "dev", if given."""
-    if self._output_dir is None:
+    if not self._given["output_dir"]:
       raise ValueError("set `output_dir`, where training writes its results.")
     values = {
       **self._given,
-      "init_checkpoint": self._start,
-      "output_dir": self._folder(),
+      "output_dir": self._folder,
       "do_train": "train" in data,
       "do_eval": "dev" in data,
     }
@@ -313,18 +316,17 @@ class Classifier(TaskModel):
     probability above 0.5.
     """
     answers = super().predict(inputs)
-    assert self._predictor
     labels = self._predictor.info.labels
     if not labels or labels.are_text or not labels.labels:
       return answers
     # `fit` was given numbers, whose names in the run are JSON.
     for answer in [answers] if isinstance(answers, dict) else answers:
-      probabilities, label = answer["probabilities"], answer["label"]
-      answer["probabilities"] = {
-        json.loads(name): value for name, value in probabilities.items()
-      }
-      numbers = [json.loads(name) for name in labels_in(label)]
-      answer["label"] = numbers if isinstance(label, list) else numbers[0]
+      names, label = answer["probabilities"], answer["label"]
+      answer["probabilities"] = {json.loads(n): v for n, v in names.items()}
+      is_list = isinstance(label, list)
+      answer["label"] = (
+        [*map(json.loads, label)] if is_list else json.loads(label)
+      )
     return answers
 
 

@@ -56,7 +56,6 @@ class Config:
 
   architectures: list[str] | None = None
   hidden_act: str | None = None
-  hidden_size: int | None = None
   id2label: dict[str, str] | None = None
   initializer_range: float = 0.02
   model_type: str | None = None

@@ -43,7 +43,7 @@ _MAX_RATIO, _SHORT_SIZE = 2, 32
 @dataclasses.dataclass(eq=False)
 class _Request:
   signature: Signature
-  answers: RowAnswers[Any, Any]
+  answers: RowAnswers[Any]
   result: asyncio.Future  # Done when all rows have answers.
   arrived: float  # Time of arrival by time.monotonic.
   waiting: list["_Input"] = dataclasses.field(default_factory=list)

@@ -123,15 +123,15 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
   # What it is.
 
   @classmethod
-  def create(cls: type[TaskT], setup: Setup[Any]) -> TaskT:
-    """Returns the task of a run, with the labels that are known before."""
-    has_labels = task_registry.TASKS[cls.name].label_defaults is not None
-    return cls.build(setup, labels=setup.saved_labels() if has_labels else None)
+  def create(cls: type[TaskT], setup: Setup[Any], **fields: Any) -> TaskT:
+    """Returns the task of a run, with these fields.
 
-  @classmethod
-  def build(cls: type[TaskT], setup: Setup[Any], **fields: Any) -> TaskT:
-    """Returns the task of a run with these fields."""
-    settings_class = task_registry.load(task_registry.TASKS[cls.name].settings)
+    Without a field `labels`, the labels are those that are known before.
+    """
+    spec = task_registry.TASKS[cls.name]
+    if spec.label_defaults and "labels" not in fields:
+      fields["labels"] = setup.saved_labels()
+    settings_class = task_registry.load(spec.settings)
     return cls(
       tokenizer=setup.tokenizer,
       settings=settings.extract(setup.config, settings_class),
@@ -214,9 +214,14 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
   def infer_labels(
     self, rows: Sequence[Row], source: str
   ) -> run_info.LabelSpec:
-    """Returns the labels of training rows: by default all names, sorted."""
+    """Returns the labels of training rows: by default all names, sorted.
+
+    Names that are all whole numbers are sorted by value.
+    """
     assert self.spec.label_defaults
     names = sorted({*labels_in([row.get("label") for row in rows])})
+    if all(name.isdecimal() for name in names):
+      names.sort(key=int)
     return run_info.LabelSpec(*self.spec.label_defaults, tuple(names))
 
   def describe_labels(self, rows: Sequence[Row]) -> str:
@@ -288,14 +293,11 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
     """Returns the loss of each element of a batch, and whether it is right.
 
     Both are float32, of the shape of the feature `loss_mask`. The second is 1
-    or 0, or None for a task without an accuracy. By default, there is a label,
-    or a choice, for each record.
+    or 0, or None for a task without an accuracy.
     """
-    problem_type = self.labels.problem_type if self.labels else "classification"
-    label_ids = features["label_ids"]
-    return (
-      losses.per_example_loss(outputs, label_ids, problem_type),
-      losses.per_example_hits(outputs, label_ids, problem_type),
+    raise NotImplementedError(
+      f"{type(self).__name__} does not say what its loss is. Define "
+      "`compute_losses`, which returns the loss of each element of a batch."
     )
 
   def element_weights(

@@ -16,7 +16,7 @@ from bert_tf.export import export
 from bert_tf.export.config import ExportConfig
 from bert_tf.model import heads
 from bert_tf.tasks import base
-from bert_tf.tasks.classification import glue, layouts
+from bert_tf.tasks.classification import glue
 from tests.support import near_ties, tiny_models
 
 # Exporting all kinds of models and loading them takes longer than the tests.
@@ -179,8 +179,7 @@ def made_requests(models):
 
 def mnli_texts(shared):
   folder = str(shared / "golden/classifier/data/MNLI")
-  layout = glue.get_task("MNLI")
-  rows = layouts.read_rows(folder, layout, None, "test")
+  rows = glue.get_task("MNLI", data_dir=folder).read("test", None)
   return {name: [row[name] for row in rows] for name in ("text", "text_b")}
 
 

@@ -81,7 +81,7 @@ READERS = {
     [
       ({"id2label": ["a"]}, "id2label"),
       ({"architectures": "BertModel"}, "architectures"),
-      ({"hidden_size": "wide"}, "hidden_size"),
+      ({"initializer_range": "wide"}, "initializer_range"),
     ],
   ),
   "evaluations.json": (

@@ -31,22 +31,30 @@ TEXTS = [feature_extraction.parse_line(line) for line in LINES]
 
 
 # Defaults of the original's flags (behaviour.md).
-def config(**settings):
-  values = {
-    "bert_config_file": str(MODEL / "bert_config.json"),
-    "vocab_file": str(VOCAB),
-    "init_checkpoint": str(MODEL / "bert_model.ckpt"),
-    "layers": (-1, 0),
-    "max_seq_length": 24,
-    "batch_size": 2,
-    **settings,
-  }
-  return inference_config.ExtractionConfig(**values)
+CHECKPOINT = str(MODEL / "bert_model.ckpt")
+SETTINGS = {
+  "bert_config_file": str(MODEL / "bert_config.json"),
+  "vocab_file": str(VOCAB),
+  "layers": (-1, 0),
+  "max_seq_length": 24,
+  "batch_size": 2,
+}
+
+
+def make(**settings):
+  return bert_tf.FeatureExtractor(CHECKPOINT, **{**SETTINGS, **settings})
 
 
 def extracted(texts, **settings):
-  extractor = feature_extraction.FeatureExtractor(config(**settings))
-  return list(extractor.extract(texts))
+  return list(make(**settings).extract(texts))
+
+
+def write_features(source, output, output_format="jsonl", **settings):
+  config = inference_config.ExtractionConfig(
+    init_checkpoint=CHECKPOINT, **{**SETTINGS, **settings}
+  )
+  arguments = config, str(source), str(output), output_format
+  return feature_extraction.extract_file(*arguments)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +64,9 @@ def alone():
     str(MODEL / "bert_config.json")
   )
   model = modeling.BertModel(bert_config)
-  checkpoints.init_from_checkpoint(model, str(MODEL / "bert_model.ckpt"))
+  checkpoints.load_variables(
+    checkpoints.CheckpointReader(str(MODEL / "bert_model.ckpt")), model, "bert/"
+  )
   tokenizer = tokenization.FullTokenizer(str(VOCAB))
 
   def run(text):
@@ -165,7 +175,7 @@ def test_long_texts_are_truncated_and_empty_texts_kept():
 
 
 def test_at_most_a_batch_is_read_ahead():
-  extractor = feature_extraction.FeatureExtractor(config(batch_size=3))
+  extractor = make(batch_size=3)
   counter = itertools.count()
   texts = (f"the {next(counter)}" for _ in range(100))
   features = extractor.extract(texts)
@@ -174,19 +184,12 @@ def test_at_most_a_batch_is_read_ahead():
   assert next(counter) == 6
 
 
-def write_lines(tmp_path, lines=LINES):
-  path = tmp_path / "in.txt"
-  path.write_text("".join(f"{line}\n" for line in lines))
-  return str(path)
-
-
-def extract(tmp_path, output_format="jsonl", lines=LINES, **settings):
-  """Extracts features of lines and returns the output file."""
-  output = tmp_path / f"out.{output_format}"
-  num_lines = feature_extraction.extract_file(
-    config(**settings), write_lines(tmp_path, lines), str(output), output_format
-  )
-  assert num_lines == len(lines)
+def extract(tmp_path, output_format="jsonl", **settings):
+  """Extracts features of LINES and returns the output file."""
+  source, output = tmp_path / "in.txt", tmp_path / f"out.{output_format}"
+  source.write_text("".join(f"{line}\n" for line in LINES))
+  num_lines = write_features(source, output, output_format, **settings)
+  assert num_lines == len(LINES)
   return output
 
 
@@ -229,31 +232,30 @@ def test_an_npz_has_arrays_of_each_line_or_one_of_pooled_vectors(
     np.testing.assert_allclose(arrays["features"], expected, atol=1e-5)
 
 
-BAD_SETTINGS = {
-  "a layer above the last": (
-    {"layers": (-1, 2)},
-    "layer 2: .*bert_config.json has 2 layers",
-  ),
-  "a layer below the first": ({"layers": (-3,)}, "layer -3"),
-  "a length without positions": (
-    {"max_seq_length": 129},
-    "max_seq_length 129 .*max_position_embeddings 128",
-  ),
-}
-
-
-@pytest.mark.parametrize("fault", BAD_SETTINGS)
-def test_an_invalid_setting_is_named(fault):
-  settings, expected = BAD_SETTINGS[fault]
+@pytest.mark.parametrize(
+  ("settings", "expected"),
+  [
+    ({"layers": (-1, 2)}, "layer 2: .*bert_config.json has 2 layers"),
+    ({"layers": (-3,)}, "layer -3"),
+    (
+      {"max_seq_length": 129},
+      "max_seq_length 129 .*max_position_embeddings 128",
+    ),
+    ({"batch_size": 0}, "max_batch_size 0"),
+    ({"doc_stride": 3}, "doc_stride 3 .*encoder"),
+    ({"pooling": "median"}, "pooling 'median' .*mean, cls, max"),
+  ],
+)
+def test_an_invalid_setting_is_named(settings, expected):
   with pytest.raises(ValueError, match=expected):
-    feature_extraction.FeatureExtractor(config(**settings))
+    make(**settings)
 
 
 def test_a_pair_needs_a_model_with_two_segments(tmp_path):
   single = dataclasses.replace(tiny_models.CONFIG, type_vocab_size=1)
   model = heads.ClassifierModel(single, num_labels=2)
   model.save_pretrained(tmp_path / "m", str(VOCAB), labels=["a", "b"])
-  extractor = feature_extraction.FeatureExtractor(str(tmp_path / "m"))
+  extractor = bert_tf.FeatureExtractor(tmp_path / "m")
   for predictor in (extractor, bert_tf.load(tmp_path / "m")):
     predictor.predict("the song")
     with pytest.raises(ValueError, match="segment_ids .*type_vocab_size"):
@@ -265,25 +267,25 @@ def test_the_lines_of_a_pipe_are_extracted(tmp_path):
   os.write(writer, b"a\nb\n")
   os.close(writer)
   output = tmp_path / "out.jsonl"
-  feature_extraction.extract_file(config(), f"/dev/fd/{reader}", str(output))
+  assert write_features(f"/dev/fd/{reader}", output) == 2
   os.close(reader)
   assert len(output.read_text().splitlines()) == 2
 
 
-BAD_INPUTS = {
-  "missing": (None, "in.txt"),
-  "empty": (b"", "in.txt is empty"),
-  "not UTF-8": (b"good\nb\xffd\n", "in.txt:2: .*UTF-8"),
-}
-
-
-@pytest.mark.parametrize("fault", BAD_INPUTS)
-def test_a_bad_input_is_named_and_nothing_is_written(tmp_path, fault):
-  content, expected = BAD_INPUTS[fault]
+@pytest.mark.parametrize(
+  ("content", "expected"),
+  [
+    (None, "in.txt"),
+    (b"", "in.txt is empty"),
+    (b"a\nb\xffd\n", "in.txt:2: .*UTF-8"),
+  ],
+)
+def test_a_bad_input_is_named_and_nothing_is_written(
+  tmp_path, content, expected
+):
   path = tmp_path / "in.txt"
   if content is not None:
     path.write_bytes(content)
-  output = tmp_path / "out.jsonl"
   with pytest.raises((ValueError, OSError), match=expected):
-    feature_extraction.extract_file(config(), str(path), str(output))
+    write_features(path, tmp_path / "out.jsonl")
   assert not list(tmp_path.glob("out*"))

@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_tf.inference import ids_functions
 from tests.support import tiny_models
 
-FEW = ids_functions._NUM_EAGER_CALLS
+FEW = ids_functions.NUM_EAGER_CALLS
 
 
 def make(

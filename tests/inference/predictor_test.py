@@ -11,9 +11,9 @@ import tensorflow as tf
 import bert_tf
 from bert_tf import modeling, tokenization
 from bert_tf.checkpoint import checkpoint_names, checkpoints
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import export
 from bert_tf.export.config import ExportConfig
-from bert_tf.inference.config import ModelConfig
 from bert_tf.model import heads
 from tests.support import near_ties, tiny_models
 
@@ -133,8 +133,7 @@ def test_invalid_rows_are_named(saved_model_predictor, rows, words):
 
 def test_a_saved_model_has_its_settings_and_the_users(saved_model):
   def predict(text, **changes):
-    config = ModelConfig(init_checkpoint=str(saved_model), **changes)
-    return bert_tf.Predictor(config).predict(text)
+    return bert_tf.Predictor(saved_model, **changes).predict(text)
 
   text = "the of " * 8 + "and"
   assert predict(text) == predict(text, max_seq_length=128)
@@ -145,6 +144,10 @@ def test_a_saved_model_has_its_settings_and_the_users(saved_model):
     predict(text, task="ner")
   with pytest.raises(ValueError, match="max_batch_size 0"):
     bert_tf.Predictor(str(saved_model), max_batch_size=0)
+  # Settings also count for a model that is already open.
+  opened = ModelFolder.open(str(saved_model), max_seq_length=9)
+  model = bert_tf.Predictor(opened, max_seq_length=5)
+  assert model.predict(text) == predict("the of the")
 
 
 def test_a_saved_model_with_other_signatures_is_refused(tmp_path):
@@ -180,7 +183,11 @@ def test_a_saved_model_whose_weights_are_not_finite_is_refused(
 
 def test_attention_is_that_of_the_model(checkpoint_predictor, run_folder):
   bert = modeling.BertModel(tiny_models.CONFIG)
-  checkpoints.init_from_checkpoint(bert, str(run_folder / "model.ckpt-1"))
+  checkpoints.load_variables(
+    checkpoints.CheckpointReader(str(run_folder / "model.ckpt-1")),
+    bert,
+    "bert/",
+  )
   vocab = tokenization.load_vocab(str(run_folder / "vocab.txt"))
   for texts in (("the of and",), ("the of", "and a in")):
     attention = checkpoint_predictor.attention(*texts)

@@ -26,22 +26,17 @@ TEXTS = [
 ]
 
 
+CHECKPOINT = MODEL / "bert_model.ckpt"
+
+
 @pytest.fixture(scope="module")
 def scorer():
-  return bert_tf.SentenceScorer(config(4096))
+  return bert_tf.SentenceScorer(CHECKPOINT, vocab_file=str(VOCAB))
 
 
 def test_texts_that_the_vocabulary_lacks_are_warned_of(scorer, caplog):
   scorer.predict(["как дела"] * 5)
   assert "are [UNK]" in caplog.text
-
-
-def config(batch_tokens):
-  return bert_tf.ScoringConfig(
-    init_checkpoint=str(MODEL / "bert_model.ckpt"),
-    vocab_file=str(VOCAB),
-    batch_tokens=batch_tokens,
-  )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +46,9 @@ def expected():
     str(MODEL / "bert_config.json")
   )
   model = heads.PretrainingModel(bert_config)
-  checkpoints.init_from_checkpoint(model, str(MODEL / "bert_model.ckpt"))
+  checkpoints.load_variables(
+    checkpoints.CheckpointReader(str(MODEL / "bert_model.ckpt")), model, "bert/"
+  )
   tokenizer = tokenization.FullTokenizer(str(VOCAB))
 
   def score(text):
@@ -76,7 +73,11 @@ def expected():
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 4096])
 def test_scores_are_those_of_one_copy_at_a_time(expected, batch_tokens):
-  scores = bert_tf.SentenceScorer(config(batch_tokens)).predict(TEXTS)
+  files = {"vocab_file": str(VOCAB)}
+  scorer = bert_tf.SentenceScorer(
+    CHECKPOINT, batch_tokens=batch_tokens, **files
+  )
+  scores = scorer.predict(TEXTS)
   for score, (tokens, log_probs) in zip(scores, expected, strict=True):
     assert score.tokens == tokens
     np.testing.assert_allclose(score.log_probs, log_probs, atol=1e-5)

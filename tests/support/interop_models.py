@@ -139,7 +139,12 @@ def outputs(model, kind):
 def loaded(kind, prefix, config=CONFIG):
   """Returns a model with a checkpoint's values; asserts that it has all."""
   model = KINDS[kind](config)
-  assert checkpoints.init_from_checkpoint(model, prefix) == []
+  assert (
+    checkpoints.load_variables(
+      checkpoints.CheckpointReader(prefix), model, "bert/"
+    )
+    == []
+  )
   return model
 
 

@@ -7,11 +7,10 @@ import shutil
 import pytest
 
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import layouts
+from bert_tf.tasks.classification import sources
 from tests.support import runs, tiny_models
 
 CONFIG = runs.CONFIG
-OWN = layouts.own_files("tsv", "classification", "text", None, "label")
 WORDS = {"of": "good", "and": "bad", "the": "good", "in": "bad"}
 
 
@@ -44,8 +43,8 @@ def make(folder, output_dir, train=(), **changes):
   config = classification_config.ClassificationConfig(
     task_name="tsv",
     data_dir=str(folder),
-    bert_config_file=str(folder / "config.json"),
-    vocab_file=str(folder / "vocab.txt"),
+    bert_config_file=f"{folder}/config.json",
+    vocab_file=f"{folder}/vocab.txt",
     max_seq_length=16,
     num_train_epochs=1.0,
     train=runs.train_config(output_dir, **dict(train)),
@@ -53,5 +52,7 @@ def make(folder, output_dir, train=(), **changes):
   return dataclasses.replace(config, **changes)
 
 
-def with_own(**changes):
-  return dataclasses.replace(OWN, **changes)
+def make_source(folder, file_format="tsv", **changes):
+  """Returns the source of a user's own tables in a folder."""
+  config = make(folder, "", task_name=file_format, **changes)
+  return sources.own_source(config)

@@ -20,7 +20,7 @@ from absl import logging
 from bert_tf import distribution, modeling
 from bert_tf.checkpoint import checkpoints
 from bert_tf.tasks.pretraining import pretraining
-from bert_tf.training import compilation
+from bert_tf.training import compilation, estimator
 from bert_tf.training import config as training_config
 from tests.support import checkout
 
@@ -96,7 +96,8 @@ def train(
     num_warmup_steps=2,
     **{"num_train_steps": 20, "use_xla": False, **settings},
   )
-  runner = pretraining.build_estimator(config, train_config)
+  objective = pretraining.PretrainingObjective()
+  runner = estimator.Estimator(objective, config, train_config)
   describe_devices = distribution.describe_devices
 
   def describe_devices_late():
@@ -114,7 +115,7 @@ def train(
     return
   runner.load_for_inference()
   results_by_name = runner.evaluate(input_fn(1000).take(3))
-  outputs, _ = next(runner.predict(input_fn(2000).take(1)))
+  outputs = next(runner.predict(input_fn(2000).take(1)))
   results_by_name["logits"] = outputs.next_sentence_logits.tolist()
   path = pathlib.Path(output_dir, "results.json")
   path.write_text(json.dumps(results_by_name))

@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from bert_tf.tasks.classification import config
-from bert_tf.tasks.classification.layouts import FileLayout, Split
+from bert_tf.tasks.classification.sources import Source, Split
 
 # Labels, in the order of the original's label ids.
 _BINARY = ("0", "1")
@@ -55,7 +55,9 @@ LABEL_NAMES = {
 }
 
 
-def get_task(name: str, xnli_language: str = "zh") -> FileLayout:
+def get_task(
+  name: str, xnli_language: str = "zh", data_dir: str = ""
+) -> Source:
   """Returns a task of config.TASK_NAMES; ignores case, "-" and "_".
 
   xnli_language, such as "de", is the language of XNLI's texts.
@@ -73,39 +75,41 @@ def get_task(name: str, xnli_language: str = "zh") -> FileLayout:
     # The training data are translated MNLI.
     file = f"multinli/multinli.train.{xnli_language}.tsv"
     only = ("language", xnli_language)
-    return FileLayout(
-      name,
-      _NLI,
-      (),
-      {
-        "train": Split(file, "train", "premise", "hypo", "label"),
-        "dev": Split("xnli.dev.tsv", "dev", *_PAIR, "gold_label", only=only),
-      },
+    dev = Split("xnli.dev.tsv", "dev", *_PAIR, "gold_label", only=only)
+    return Source(
+      name=name,
+      labels=_NLI,
       label_spellings={"contradictory": "contradiction"},
+      data_dir=data_dir,
+      splits={
+        "train": Split(file, "train", "premise", "hypo", "label"),
+        "dev": dev,
+      },
     )
   task = _GLUE[name]
   columns = (*task.texts, task.label)
-  dev, test = f"dev{task.suffix}", f"test{task.suffix}"
-  guid = "index" if task.suffix else None  # In the files of MNLI.
+  dev_name, test_name = f"dev{task.suffix}", f"test{task.suffix}"
+  row_id = "index" if task.suffix else None  # In the files of MNLI.
   splits = {
-    "train": Split("train.tsv", "train", *columns, guid),
-    "dev": Split(f"{dev}.tsv", dev, *columns, guid),
-    "test": Split(f"{test}.tsv", "test", *task.texts, None, guid),
+    "train": Split("train.tsv", "train", *columns, row_id),
+    "dev": Split(f"{dev_name}.tsv", dev_name, *columns, row_id),
+    "test": Split(f"{test_name}.tsv", "test", *task.texts, None, row_id),
   }
   if name == "CoLA":
     # Only the test file has a header. Columns: source, label, author's mark,
     # text.
     for split in ("train", "dev"):
-      splits[split] = dataclasses.replace(splits[split], text_a=3, label=1)
+      splits[split] = dataclasses.replace(splits[split], text=3, label=1)
   if name == "AX":
-    test_split = dataclasses.replace(splits["test"], file="diagnostic.tsv")
-    splits = {"test": test_split}
-  return FileLayout(
-    name,
-    task.labels,
-    task.metrics,
-    splits,
+    test = dataclasses.replace(splits["test"], file="diagnostic.tsv")
+    splits = {"test": test}
+  return Source(
+    name=name,
+    labels=task.labels,
+    metrics=task.metrics,
     problem_type="classification" if task.labels else "regression",
-    number_range=None if task.labels else (0.0, 5.0),
+    number_range=(0.0, 5.0),  # Of STS-B, the only regression.
     submission="MNLI-m.tsv" if name == "MNLI" else f"{name}.tsv",
+    data_dir=data_dir,
+    splits=splits,
   )

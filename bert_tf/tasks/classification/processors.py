@@ -4,10 +4,8 @@ import dataclasses
 import importlib
 import os
 import sys
-from collections.abc import Sequence
 
 from bert_tf.files import tables
-from bert_tf.tasks.rows import Row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,42 +85,3 @@ def load_processor(processor: str) -> DataProcessor:
       f"processor {processor!r} is not of the form MODULE:CLASS, such as "
       f"my_module:MyProcessor: {error}."
     ) from error
-
-
-def get_labels(processor: DataProcessor) -> tuple[str, ...]:
-  """Returns a processor's two or more labels; whole numbers become text."""
-  names = tuple(map(str, processor.get_labels()))
-  if len(set(names)) < max(2, len(names)):
-    raise ValueError(
-      f"{type(processor).__qualname__}.get_labels() returns {names!r} instead "
-      "of two or more different labels."
-    )
-  return names
-
-
-def read_examples(
-  processor: DataProcessor, split: str, data_dir: str, labels: Sequence[str]
-) -> list[Row]:
-  """Returns the processor's examples of a split as rows.
-
-  Rows of "test" have no label, since those of 2018's processors mean nothing.
-  Raises ValueError for a label that is unknown, or if there are no examples.
-  """
-  method = f"get_{split}_examples"
-  where = f"{type(processor).__qualname__}.{method}()"
-  rows: list[Row] = []
-  for example in getattr(processor, method)(data_dir):
-    row = {"id": str(example.guid), "text": example.text_a}
-    if example.text_b:  # As in the original, "" means a single text.
-      row["text_b"] = example.text_b
-    if split != "test":
-      row["label"] = str(example.label)
-      if row["label"] not in labels:
-        raise ValueError(
-          f"{where}: the label {example.label!r} of {example.guid} is not in "
-          f"get_labels(): {', '.join(labels)}."
-        )
-    rows.append(row)
-  if not rows:
-    raise ValueError(f"{where} returns no examples.")
-  return rows

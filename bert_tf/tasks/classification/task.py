@@ -1,9 +1,8 @@
 """Fine-tuning on single texts and pairs (Devlin et al. 2019, 4.1)."""
 
-import collections
 import dataclasses
 import functools
-import json
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,18 +12,18 @@ from absl import logging
 from scipy import stats
 from sklearn import metrics
 
-from bert_tf import distribution
 from bert_tf.checkpoint import run_info
 from bert_tf.checkpoint.run_info import LabelSpec
-from bert_tf.files import atomic, json_files, paths, text_lines
+from bert_tf.files import json_files, text_lines
 from bert_tf.model import losses
+from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
-from bert_tf.tasks.classification import glue, layouts, processors
+from bert_tf.tasks.classification import glue, sources
 from bert_tf.tasks.classification.config import (
   ClassificationConfig,
   ClassificationSettings,
 )
-from bert_tf.tasks.classification.layouts import FileLayout
+from bert_tf.tasks.classification.sources import Source
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.tasks.setup import Setup
 from bert_tf.training import results
@@ -38,8 +37,7 @@ def _f1(labels: np.ndarray, predicted: np.ndarray, average: str) -> float:
   return metrics.f1_score(labels, predicted, average=average, zero_division=0)
 
 
-# Metrics by name. Each takes true and predicted labels in the form that
-# `decide` returns.
+# Metrics by name. Each takes true and predicted labels as `label_ids`.
 METRICS = {
   "f1": functools.partial(_f1, average="binary"),
   "macro_f1": functools.partial(_f1, average="macro"),
@@ -50,53 +48,31 @@ METRICS = {
 }
 
 
-def file_layout(
+def open_source(
   config: ClassificationConfig, saved: LabelSpec | None = None
-) -> FileLayout:
-  """Returns the layout of the files that a config describes.
+) -> Source:
+  """Returns the source of the rows that a config describes.
 
-  Files of the user's own have the problem type of the labels that are saved in
-  output_dir, unless the config names another. With a processor, the layout has
-  only labels.
+  `saved` are the labels in output_dir.
   """
   if config.processor:
-    labels = processors.get_labels(processors.load_processor(config.processor))
-    name = config.task_name or config.processor.rpartition(":")[2]
-    return FileLayout(name, labels, (), {})
-  if config.file_format is None:
-    return glue.get_task(str(config.task_name), config.xnli_language)
-  default = saved.problem_type if saved else run_info.CLASSIFICATION
-  layout = layouts.own_files(
-    config.file_format,
-    config.problem_type or default,
-    config.text_a_column,
-    config.text_b_column,
-    config.label_column,
+    return sources.processor_source(config)
+  if config.file_format:
+    return sources.own_source(config, saved)
+  return glue.get_task(
+    str(config.task_name), config.xnli_language, str(config.data_dir)
   )
-  if saved:
-    layout = dataclasses.replace(layout, name=saved.task_name)
-  if config.data_file:
-    rows = dataclasses.replace(
-      layout.splits["train"], file=config.data_file, prefix="row"
-    )
-    return dataclasses.replace(layout, splits={"train": rows})
-  return layout
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassificationTask(base.Task[ClassificationSettings]):
   """Classification of texts or pairs.
 
-  The rows come from the files of a layout, from a processor, or from a single
-  file, of which a part is held out as dev. The folder of the run keeps that
-  split. A later command with the same folder uses it, whatever its flags are,
-  so that it never evaluates on rows that the model was trained on.
-
   An answer has the `label` and the `probabilities` of all labels, which are {}
   in a regression.
 
   Args:
-    layout: the files of the task's data; none without a config.
+    source: the rows of the task's files; without rows if there is no config.
   """
 
   name = "classification"
@@ -104,21 +80,21 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
   loss_mask = "is_real_example"
 
-  layout: FileLayout = FileLayout("", None, (), {})
+  source: Source = Source()
 
   @classmethod
-  def create(cls, setup: Setup[Any]) -> "ClassificationTask":
+  def create(cls, setup: Setup[Any], **fields: Any) -> "ClassificationTask":
     """Returns the task of a run, with labels if they are known before."""
-    layout = file_layout(setup.config, setup.folder.labels)
-    labels = setup.saved_labels(layout.labels)
-    if labels and labels.problem_type != layout.problem_type:
-      labels = None
-    if layout.labels is not None:
-      are_text = labels is None or labels.are_text
-      labels = LabelSpec("", layout.problem_type, layout.labels, are_text)
-    if labels:
-      labels = dataclasses.replace(labels, task_name=layout.name)
-    return cls.build(setup, labels=labels, layout=layout)
+    source = open_source(setup.config, setup.folder.labels)
+    if source.labels is None:
+      labels = setup.saved_labels()
+      if labels and labels.problem_type == source.problem_type:
+        labels = dataclasses.replace(labels, task_name=source.name)
+      else:
+        labels = None
+    else:
+      labels = LabelSpec(source.name, source.problem_type, source.labels)
+    return super().create(setup, labels=labels, source=source, **fields)
 
   @property
   def _spec(self) -> LabelSpec:
@@ -133,48 +109,24 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   @property
   def metrics(self) -> tuple[str, ...]:
     """Names of the results, the task's metrics first."""
-    names = (*self.layout.metrics, *super().metrics)
-    if self.layout.problem_type == run_info.REGRESSION:
+    names = (*self.source.metrics, *super().metrics)
+    if self.source.problem_type == run_info.REGRESSION:
       return tuple(name for name in names if name != "eval_accuracy")
     return names
 
   @property
   def files(self) -> Mapping[str, base.SplitFile]:
     """The file of each split."""
-    config, names = self.config, ("train", "dev", "test")
-    if config.data_file:
-      train = base.SplitFile(config.data_file, "data_file")
-      no_dev = base.SplitFile(None, "eval_fraction")
-      dev = train if config.eval_fraction else no_dev
-      test = base.SplitFile(None, "data_dir")
-      return {"train": train, "dev": dev, "test": test}
-    if config.processor:
-      return dict.fromkeys(names, base.SplitFile(config.data_dir, "data_dir"))
-    found = dict.fromkeys(names, base.SplitFile(None, "task_name"))
-    for name, split in self.layout.splits.items():
-      path = os.path.join(config.data_dir, split.file)
-      found[name] = base.SplitFile(path, "data_dir")
-    return found
+    return self.source.files
 
   def read(self, split: str) -> Rows:
     """Reads the rows of a split."""
-    config, layout = self.config, self.layout
-    if config.data_file:
-      return split_data_file(config, layout, self.labels)[split]
-    if config.processor:
-      return processors.read_examples(
-        processors.load_processor(config.processor),
-        split,
-        config.data_dir,
-        self._spec.labels,
-      )
-    return layouts.read_rows(config.data_dir, layout, self.labels, split)
+    return self.source.read(split, self.labels)
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds a class, a number or a list of classes."""
     label = list(label) if isinstance(label, tuple | set) else label
-    label = layouts.read_label(label, self.layout, self.labels)
-    return {**row, "label": label}
+    return {**row, "label": self.source.read_label(label, self.labels)}
 
   def infer(self, rows: Rows, source: str) -> "ClassificationTask":
     """Returns the task with its labels, and whether its rows are pairs."""
@@ -191,13 +143,14 @@ class ClassificationTask(base.Task[ClassificationSettings]):
 
   def infer_labels(self, rows: Rows, source: str) -> LabelSpec:
     """Returns the labels of the training rows, sorted."""
-    labels, problem_type = layouts.infer_labels(rows), self.layout.problem_type
+    labels = super().infer_labels(rows, source).labels
+    problem_type = self.source.problem_type
     if len(labels) < (2 if problem_type == run_info.CLASSIFICATION else 1):
       raise ValueError(
         f"{source} has too few different labels ({', '.join(labels)}). Is "
         "`label_column` right?"
       )
-    return LabelSpec(self.layout.name, problem_type, labels)
+    return LabelSpec(self.source.name, problem_type, labels)
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
     """Yields one sequence of a row; several if `long_text` reads windows."""
@@ -217,9 +170,21 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the label of the row for each of its windows."""
     [ids] = label_ids([row.get("label")], self._spec)
-    features = {"label_ids": ids, "is_real_example": np.array([1])}
-    for _ in inputs.sequences:
-      yield features
+    features = {
+      "label_ids": np.atleast_1d(ids),
+      "is_real_example": np.array([1]),
+    }
+    return itertools.repeat(features, inputs.num_records)
+
+  def compute_losses(
+    self, outputs: Tensor, features: losses.Features
+  ) -> tuple[Tensor, Tensor | None]:
+    """Returns the loss of each record, and whether its label is right."""
+    label_ids, problem_type = features["label_ids"], self._spec.problem_type
+    return (
+      losses.per_example_loss(outputs, label_ids, problem_type),
+      losses.per_example_hits(outputs, label_ids, problem_type),
+    )
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
@@ -232,8 +197,11 @@ class ClassificationTask(base.Task[ClassificationSettings]):
 
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns the official metrics and, with windows, means over rows."""
-    pair = self._compare(rows, answers)
-    scores = {name: float(METRICS[name](*pair)) for name in self.layout.metrics}
+    labels, predicted = self._compare(rows, answers)
+    scores = {
+      name: float(METRICS[name](labels, predicted))
+      for name in self.source.metrics
+    }
     if not self.counts_windows:
       return scores
     # Means over records would count a text several times.
@@ -244,25 +212,20 @@ class ClassificationTask(base.Task[ClassificationSettings]):
       values = np.clip(values, np.finfo(np.float32).tiny, 1 - 2.0**-24)
       is_multilabel = problem_type == run_info.MULTILABEL
       values = np.log(values) - is_multilabel * np.log1p(-values)
-    labels = label_ids([row["label"] for row in rows], self._spec)
-    means = {
-      "example_loss": losses.per_example_loss(values, labels, problem_type),
-      "accuracy": losses.per_example_hits(values, labels, problem_type),
-    }
-    return scores | {
-      name: float(np.sum(each) / len(rows))
-      for name, each in means.items()
-      if each is not None
-    }
+    means = self.compute_losses(values, {"label_ids": labels})
+    for name, each in zip((self.loss_name, "accuracy"), means):
+      if each is not None:
+        scores[name] = float(np.sum(each) / len(rows))
+    return scores
 
   def _compare(
     self, rows: Rows, answers: Sequence[Answer]
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the true and the predicted labels, as `decide`."""
-    labels = label_ids([row["label"] for row in rows], self._spec)
-    probabilities = to_probabilities(answers)
-    predicted = decide(probabilities, self._spec.problem_type)
-    return labels.reshape(predicted.shape), predicted
+    """Returns the true and the predicted labels, as `label_ids`."""
+    return (
+      label_ids([row["label"] for row in rows], self._spec),
+      label_ids([answer["label"] for answer in answers], self._spec),
+    )
 
   def write_evaluation(
     self, output_dir: str, rows: Rows, answers: Sequence[Answer]
@@ -274,11 +237,10 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     """
     objects = self._describe(rows, answers)
     if self._spec.problem_type == run_info.CLASSIFICATION:
-      counts = collections.Counter(row["label"] for row in rows)
-      chance = max(counts.values()) / len(rows)
-      limit = chance + 2 * np.sqrt(chance * (1 - chance) / len(rows))
       labels, predicted = self._compare(rows, answers)
       accuracy = np.mean(labels == predicted)
+      chance = np.bincount(labels).max() / len(rows)
+      limit = chance + 2 * np.sqrt(chance * (1 - chance) / len(rows))
       if accuracy <= limit <= 1:
         logging.warning(
           f"eval_accuracy {accuracy:.3g} is close to chance: the most frequent "
@@ -304,17 +266,17 @@ class ClassificationTask(base.Task[ClassificationSettings]):
           f"probabilities and belongs to {others}, but this run has "
           f"{len(answers)} rows and {self.labels}."
         )
-    if len(members) > 1:
-      means = np.mean(members, axis=0)
-      answers = [to_answer(self._spec, row) for row in means]
+    means = np.mean(members, axis=0)
+    answers = [to_answer(self._spec, row) for row in means]
     results.write_probabilities(output_dir, self._describe(rows, answers))
-    if self.layout.submission:
+    if self.source.submission:
       cells = [answer["label"] for answer in answers]
-      # GLUE requires numbers within the limits.
-      if limits := self.layout.number_range:
+      if self.source.problem_type == run_info.REGRESSION:
+        # GLUE requires numbers within the limits.
+        limits = self.source.number_range
         cells = [f"{np.clip(cell, *limits):.3f}" for cell in cells]
       lines = [f"{index}\t{cell}" for index, cell in enumerate(cells)]
-      path = os.path.join(output_dir, self.layout.submission)
+      path = os.path.join(output_dir, self.source.submission)
       results.write_lines(path, ["index\tprediction", *lines])
     return {}
 
@@ -341,43 +303,6 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     return objects
 
 
-def split_data_file(
-  config: ClassificationConfig, layout: FileLayout, labels: LabelSpec | None
-) -> dict[str, Rows]:
-  """Returns the rows of train and dev in data_file."""
-  path, fraction = str(config.data_file), config.eval_fraction
-  seed, output_dir = config.train.seed, config.train.output_dir
-  rows = layouts.read_rows("", layout, labels, "train")
-  split_file = os.path.join(output_dir, "data_split.json")
-  has_run = paths.exists(os.path.join(output_dir, run_info.RUN_FILE))
-  if has_split := has_run and paths.exists(split_file):
-    split = json_files.read_object(split_file)
-    if split["num_rows"] != len(rows):
-      raise ValueError(
-        f"{path} has {len(rows)} rows, but {split_file} splits "
-        f"{split['num_rows']}. Choose another `output_dir` for other data."
-      )
-  else:
-    split = {
-      "data_file": path,
-      "num_rows": len(rows),
-      "eval_fraction": fraction,
-      "seed": seed,
-      "dev": layouts.hold_out(rows, fraction, seed) if fraction else [],
-    }
-  if fraction and not split["dev"]:
-    raise ValueError(
-      f"{path} has {len(rows)} rows, but no label has two different ones, so "
-      "none can be held out. Is `label_column` right? If so, set "
-      "`eval_fraction=0` and train without `do_eval`."
-    )
-  if not has_split and distribution.is_chief():
-    atomic.write_lines(split_file, [json.dumps(split)])
-  train = dict(enumerate(rows))
-  dev = [train.pop(index) for index in sorted(split["dev"])]
-  return {"train": [*train.values()], "dev": dev}
-
-
 def cut_windows(
   ids: Sequence[int], room: int, long_text: str | None
 ) -> list[Sequence[int]]:
@@ -393,35 +318,21 @@ def cut_windows(
   return [ids[:room]]
 
 
-def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
-  """Decides by probabilities, float32 [B, C].
-
-  Returns int [B], the most probable class; float32 [B], the number of a
-  regression; or int [B, C], 1 for each label with a probability above 0.5.
-  """
-  if problem_type == "regression":
-    return probabilities[:, 0]
-  if problem_type == "multilabel":
-    return (probabilities > 0.5).astype(int)
-  return probabilities.argmax(axis=-1)
-
-
 def to_answer(spec: LabelSpec, probabilities: np.ndarray) -> Answer:
   """Returns `label` and `probabilities` of a row's probabilities, float32 [C].
 
-  The label is a list for multilabel, and for regression a number; then
-  `probabilities` are empty.
+  The label is the most probable class; in multilabel a list of the labels with
+  a probability above 0.5; in a regression the number, without `probabilities`.
   """
-  [value] = decide(probabilities[None], spec.problem_type)
+  numbers = base.digits(probabilities)
   label: Any
-  if spec.problem_type == "regression":
-    [label] = base.digits(probabilities)
-  elif spec.problem_type == "multilabel":
-    label = [name for name, applies in zip(spec.labels, value) if applies]
+  if spec.problem_type == run_info.REGRESSION:
+    [label] = numbers
+  elif spec.problem_type == run_info.MULTILABEL:
+    label = [name for name, p in zip(spec.labels, numbers) if p > 0.5]
   else:
-    label = spec.labels[value]
-  by_label = dict(zip(spec.labels, base.digits(probabilities)))
-  return {"label": label, "probabilities": by_label}
+    label = spec.labels[probabilities.argmax()]
+  return {"label": label, "probabilities": dict(zip(spec.labels, numbers))}
 
 
 def to_probabilities(answers: Iterable[Answer]) -> np.ndarray:
@@ -436,13 +347,13 @@ def label_ids(labels: Sequence[Any], spec: LabelSpec) -> np.ndarray:
   """Returns the ids of labels; zeros for None, which is not known.
 
   Returns:
-    int64 [B, 1], the classes; float32 [B, 1], the numbers of a regression; or
-    int64 [B, C] in multilabel, 1 for each applicable label.
+    int64 [B], the classes; float32 [B], the numbers of a regression; or int64
+    [B, C] in multilabel, 1 for each applicable label.
   """
-  if spec.problem_type == "regression":
-    return np.array([[label or 0.0] for label in labels], np.float32)
-  if spec.problem_type == "multilabel":
+  if spec.problem_type == run_info.REGRESSION:
+    return np.array([label or 0.0 for label in labels], np.float32)
+  if spec.problem_type == run_info.MULTILABEL:
     rows = [[name in (label or ()) for name in spec.labels] for label in labels]
     return np.array(rows, np.int64)
-  ids = {name: i for i, name in enumerate(spec.labels)}
-  return np.array([[0 if x is None else ids[x]] for x in labels], np.int64)
+  ids = {None: 0} | {name: i for i, name in enumerate(spec.labels)}
+  return np.array([ids[label] for label in labels], np.int64)

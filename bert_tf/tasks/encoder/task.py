@@ -49,7 +49,7 @@ class EncoderTask(base.Task[EncoderSettings]):
   reuses_records = True
 
   @classmethod
-  def create(cls, setup: base.Setup[Any]) -> "EncoderTask":
+  def create(cls, setup: base.Setup[Any], **fields: Any) -> "EncoderTask":
     """Returns the task of a run; ValueError for batches in parts."""
     config = setup.config
     num_parts = config.train.gradient_accumulation_steps
@@ -59,7 +59,7 @@ class EncoderTask(base.Task[EncoderSettings]):
         "other, so it cannot be computed in parts. Leave out "
         "`gradient_accumulation_steps`; `recompute` saves memory as well."
       )
-    return super().create(setup)
+    return super().create(setup, **fields)
 
   @property
   def model(self) -> type[heads.HeadModel]:

@@ -8,6 +8,8 @@ import numpy as np
 
 from bert_tf.files import tables
 from bert_tf.files.tables import BadRowError
+from bert_tf.model import losses
+from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks.config import TaskSettings
 from bert_tf.tasks.rows import Answer, Results, Row
@@ -64,6 +66,16 @@ class SwagTask(base.Task[TaskSettings]):
       "label_ids": np.array([row.get("label") or 0]),
       "is_real_example": np.array([1]),
     }
+
+  def compute_losses(
+    self, outputs: Tensor, features: losses.Features
+  ) -> tuple[Tensor, Tensor]:
+    """Returns the loss of each question, and whether its choice is right."""
+    label_ids = features["label_ids"][:, 0]
+    return (
+      losses.cross_entropy(outputs, label_ids),
+      losses.hits(outputs, label_ids),
+    )
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.classification import layouts
+from bert_tf.tasks.classification import sources
 from tests.support import own_classification, runs
 
 base = own_classification.base
@@ -15,7 +15,7 @@ LABELS = ["a"] * 50 + ["b"] * 30 + ["c"] * 19 + ["d"]
 
 def held_out(labels, fraction=0.2, seed=1):
   data = [{"text": str(i), "label": x} for i, x in enumerate(labels)]
-  return layouts.hold_out(data, fraction, seed)
+  return sources.choose_dev_rows(data, fraction, seed)
 
 
 def test_the_same_fraction_of_each_label_is_held_out():
@@ -48,9 +48,9 @@ def test_every_label_keeps_an_example_to_train_on(labels, num):
 def test_copies_of_training_texts_are_not_held_out():
   texts = [*map(str, range(20))]
   data = [{"text": x, "label": "ab"[int(x) % 2]} for x in texts]
-  assert layouts.hold_out(data, 0.25, 1) == [5, 6, 7, 8, 9]
+  assert sources.choose_dev_rows(data, 0.25, 1) == [5, 6, 7, 8, 9]
   data[12]["text"] = "7"
-  held_out = layouts.hold_out(data, 0.25, 1)
+  held_out = sources.choose_dev_rows(data, 0.25, 1)
   assert len(held_out) == 5 and not {7, 12} & {*held_out}
 
 

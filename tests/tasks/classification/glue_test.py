@@ -1,6 +1,7 @@
 """Reading of official tasks and of the user's own files."""
 
 import csv
+import dataclasses
 import json
 
 import pytest
@@ -8,12 +9,13 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
-from bert_tf.tasks.classification import glue, layouts
+from bert_tf.tasks.classification import glue
 from bert_tf.tasks.classification.config import (
   FILE_FORMATS,
   ClassificationConfig,
 )
 from tests.support import setups
+from tests.support.own_classification import make_source
 
 RECORDED = ("CoLA", "MRPC", "MNLI", "XNLI")
 PARTS = ("train", "dev", "test")
@@ -22,15 +24,12 @@ FILES = dict(
 )
 
 
-def read(folder, layout, part="train", **kwargs):
-  labels = layout.labels and run_info.LabelSpec(
-    layout.name, layout.problem_type, layout.labels
+def read(folder, source, part="train"):
+  labels = source.labels and run_info.LabelSpec(
+    source.name, source.problem_type, source.labels
   )
-  return layouts.read_rows(str(folder), layout, labels, part, **kwargs)
-
-
-def own(file_format, problem_type="classification"):
-  return layouts.own_files(file_format, problem_type, "text", None, "label")
+  source = dataclasses.replace(source, data_dir=str(folder))
+  return source.read(part, labels)
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -185,11 +184,10 @@ def test_own_files_read_the_same_in_every_format(
   tmp_path, file_format, columns
 ):
   write_own(tmp_path, file_format, header=columns[0] == "first")
-  task = layouts.own_files(file_format, "classification", *columns)
+  names = ("text_a_column", "text_b_column", "label_column")
+  task = make_source("", file_format, **dict(zip(names, columns)))
   rows = read(tmp_path, task, "train")
   assert [(row["text"], row["text_b"], row["label"]) for row in rows] == ROWS
-  # Numbers by value: 10 is not between 1 and 2.
-  assert layouts.infer_labels(rows) == ("1", "2", "10")
 
 
 # A cell of text or a value of JSON, and the labels that it holds.
@@ -215,7 +213,8 @@ def test_multilabel_cells_hold_any_number_of_names(tmp_path, value, labels):
   (tmp_path / "train.tsv").write_text(f"text\tlabel\na\t{value}\n")
   line = json.dumps({"text": "a", "label": value})
   (tmp_path / "train.jsonl").write_text(f"\n{line}\n")
-  task = own("tsv" if isinstance(value, str) else "jsonl", "multilabel")
+  file_format = "tsv" if isinstance(value, str) else "jsonl"
+  task = make_source("", file_format, problem_type="multilabel")
   if labels is None:
     with pytest.raises(
       ValueError, match=f"{task.file_format}:2: label .*label"
@@ -226,7 +225,6 @@ def test_multilabel_cells_hold_any_number_of_names(tmp_path, value, labels):
   else:
     (row,) = read(tmp_path, task)
     assert row["label"] == [*labels]
-    assert layouts.infer_labels([row]) == tuple(sorted(labels))
 
 
 RTE_HEADER = "index\tsentence1\tsentence2\tlabel\n"
@@ -258,7 +256,7 @@ FAULTS = [
 @pytest.mark.parametrize(("name", "content", "expected"), FAULTS)
 def test_an_error_names_file_line_and_value(tmp_path, name, content, expected):
   is_own = name in FILE_FORMATS
-  task = own(name) if is_own else glue.get_task(name)
+  task = make_source("", name) if is_own else glue.get_task(name)
   path = tmp_path / task.splits["train"].file
   path.write_bytes(content.encode(errors="surrogateescape"))
   with pytest.raises(ValueError) as error:
@@ -281,4 +279,4 @@ def test_columns_are_all_names_or_all_numbers(
   file_format, text, label, expected
 ):
   with pytest.raises(ValueError, match=expected):
-    layouts.own_files(file_format, "classification", text, None, label)
+    make_source("", file_format, text_a_column=text, label_column=label)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from bert_tf.tasks.classification import layouts
+from tests.support import own_classification
 
 
 def write_parquet(path, columns, names=None):
@@ -19,9 +19,9 @@ def write_parquet(path, columns, names=None):
   parquet.write_table(table, path)
 
 
-def read(folder, split, problem_type="classification", label="label"):
-  layout = layouts.own_files("parquet", problem_type, "text", None, label)
-  return layouts.read_rows(str(folder), layout, None, split)
+def read(folder, split, **settings):
+  source = own_classification.make_source(folder, "parquet", **settings)
+  return source.read(split, None)
 
 
 def test_labels_are_those_that_the_file_names(tmp_path):
@@ -38,9 +38,9 @@ def test_labels_are_those_that_the_file_names(tmp_path):
 def test_labels_may_be_lists_and_numbers(tmp_path):
   columns = {"text": ["a", "b"], "label": [["x", "y"], []], "n": [0.5, 2]}
   write_parquet(tmp_path / "train.parquet", columns)
-  rows = read(tmp_path, "train", "multilabel")
+  rows = read(tmp_path, "train", problem_type="multilabel")
   assert [row["label"] for row in rows] == [["x", "y"], []]
-  rows = read(tmp_path, "train", "regression", "n")
+  rows = read(tmp_path, "train", problem_type="regression", label_column="n")
   assert [row["label"] for row in rows] == [0.5, 2.0]
 
 

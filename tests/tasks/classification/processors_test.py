@@ -11,7 +11,7 @@ import pytest
 
 import bert_tf
 from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.classification import processors
+from bert_tf.tasks.classification import processors, sources
 from bert_tf.tasks.classification.config import ClassificationConfig
 from bert_tf.training.config import FineTuningTrainConfig
 from tests.support import runs
@@ -127,7 +127,7 @@ def test_pairs_and_single_texts_are_distinguished(folder):
   runs.assert_refused(fine_tuning.run, config, "long_text")
 
 
-def test_labels_may_be_numbers_and_a_second_text_empty():
+def test_labels_may_be_numbers_and_a_second_text_empty(monkeypatch):
   class Numbers(bert_tf.DataProcessor):
     def get_dev_examples(self, data_dir):
       return [bert_tf.InputExample("d", "a", "", 1)]
@@ -135,9 +135,10 @@ def test_labels_may_be_numbers_and_a_second_text_empty():
     def get_labels(self):
       return [0, 1]
 
-  names = processors.get_labels(Numbers())
-  assert names == ("0", "1")
-  rows = processors.read_examples(Numbers(), "dev", ".", names)
+  monkeypatch.setattr(processors, "load_processor", lambda name: Numbers())
+  source = sources.processor_source(make("", processor="a:Numbers"))
+  assert source.labels == ("0", "1")
+  rows = source.read("dev", None)
   assert rows == [{"id": "d", "text": "a", "label": "1"}]
 
 
@@ -148,7 +149,7 @@ def test_labels_may_be_numbers_and_a_second_text_empty():
     ("no_such_module:Reviews", "No module named 'no_such_module'"),
     ("reviews:Review", "no attribute 'Review'"),
     ("reviews:Labels", r"\('good', 'good'\)"),
-    ("reviews:Unknown", "'bad' of train-1"),
+    ("reviews:Unknown", "train-1: label 'bad'"),
     ("reviews:Empty", "no example"),
   ],
 )

@@ -24,8 +24,8 @@ from tests.support import own_classification, runs
 from tests.support.own_classification import (
   CONFIG,
   make,
+  make_source,
   rows,
-  with_own,
   write_tsv,
 )
 
@@ -108,8 +108,9 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
   output_dir = base / "untrained"
   start = {"init_checkpoint": str(trained / "model.ckpt-0")}
   with pytest.MonkeyPatch.context() as patch:
-    layout, module = with_own(metrics=("f1",)), ClassificationTask.__module__
-    patch.setattr(f"{module}.file_layout", lambda *_: layout)
+    source = dataclasses.replace(make_source(base), metrics=("f1",))
+    module = ClassificationTask.__module__
+    patch.setattr(f"{module}.open_source", lambda *_: source)
     fine_tuning.run(make(base, output_dir, start, do_eval=True))
   expected = runs.results(output_dir)
   names = "eval_accuracy eval_loss global_step loss f1"
@@ -296,10 +297,10 @@ def make_task(spec=OWN_SPEC, **fields):
 
 
 def make_official(name):
-  layout = glue.get_task(name)
-  spec = run_info.LabelSpec(layout.name, layout.problem_type, layout.labels)
+  source = glue.get_task(name)
+  spec = run_info.LabelSpec(source.name, source.problem_type, source.labels)
   config = make(pathlib.Path(), "")
-  return make_task(spec, layout=layout, config=config)
+  return make_task(spec, source=source, config=config)
 
 
 def to_answers(task, probabilities):
@@ -343,8 +344,7 @@ def test_the_scores_of_each_label_match_a_count_by_hand(tmp_path):
 
 
 def test_a_test_file_may_have_labels(tmp_path):
-  config = make(tmp_path, tmp_path)
-  task = make_task(config=config, layout=own_classification.OWN)
+  task = make_task(source=make_source(tmp_path))
   for label, known in (("bad", "bad"), ("?", None)):
     write_tsv(tmp_path / "test.tsv", [("a", "good"), ("b", label)])
     read = task.read("test")
