@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 import bert_tf
-from bert_tf.checkpoint.hub import download
+from bert_tf.checkpoint import download
 from bert_tf.files import text_lines
 from tests.support import docs_files
 
