@@ -170,7 +170,7 @@ MISTAKES: Rows = {
     f"{w.records()},{w.unmasked()}", vocab_file=worlds.VOCAB_FILE
   ),
   "masked_lm_prob data mask=False": lambda w: w.pretrain(masked_lm_prob=0.2),
-  "data masked_lm_positions 2 9": lambda w: w.pretrain(
+  "data max_predictions_per_seq 2 9": lambda w: w.pretrain(
     max_predictions_per_seq=9
   ),
   "max_predictions_per_seq 17 max_seq_length 16": lambda w: w.pretrain(

@@ -80,10 +80,13 @@ class PretrainingRecords:
         raise ValueError(
           f"{path} holds {stored} records, but {first} holds {expected} ones."
         )
-      sizes = vars(stored).items() - vars(expected).items()
-      if sizes:
-        flags = " ".join(f"`{name}={size}`" for name, size in sorted(sizes))
-        raise ValueError(f"{path} holds records of other sizes; set {flags}.")
+      if sizes := vars(expected).items() - vars(stored).items():
+        name, size = min(sizes)
+        given = getattr(stored, name)
+        raise ValueError(
+          f"{path} holds records of {name} {given}, not {size}. Set "
+          f"`{name}={given}`."
+        )
       ids = self._read_first_ids(path)
       if not 0 <= min(ids) <= max(ids) < vocab_size:
         raise ValueError(
