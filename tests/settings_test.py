@@ -56,16 +56,6 @@ def test_bounds_and_none_are_allowed(rate):
   assert Outer(vocab_file="v", rate=rate).rate == rate
 
 
-def test_an_overriding_field_keeps_the_bounds_of_the_setting():
-  @dataclasses.dataclass(frozen=True, kw_only=True)
-  class Plain(Outer):
-    rate: float | None = 0.25
-
-  assert Plain(vocab_file="v").rate == 0.25
-  with pytest.raises(ValueError, match="rate.*-1.0"):
-    Plain(vocab_file="v", rate=-1.0)
-
-
 def test_nested_values_are_checked_too():
   with pytest.raises(ValueError, match="max_seq_length.*4.*5"):
     Inner(max_seq_length=4)

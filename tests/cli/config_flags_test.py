@@ -120,6 +120,11 @@ def test_a_setting_of_a_subclass_is_a_flag():
   assert config_flags.build(Special, special) == Special(depth=3, width=1)
 
 
+def test_the_help_has_the_default_of_runs():
+  text = parsed(*REQUIRED)["do_lower_case"].help
+  assert "run.json" in text and "True" in text
+
+
 def test_explicit_values_override_flags():
   config = built("--num_shards=2", num_shards=3, computed=9, task="a")
   assert config.inner.num_shards == 3
@@ -133,26 +138,11 @@ def test_explicit_values_override_flags():
     ((), None),
     (("--use_xla",), True),
     (("--nouse_xla",), False),
-    (("--use_xla=true",), True),
-    (("--use_xla=False",), False),
-    (("--use_xla", "--use_xla=auto"), None),
+    (("--use_xla=true", "--use_xla=auto"), None),
   ],
 )
 def test_an_optional_boolean_may_be_auto(arguments, expected):
   assert built(*arguments).use_xla is expected
-
-
-def test_the_help_has_topics_and_defaults_from_runs():
-  values = parsed(*REQUIRED)
-  groups = {
-    group: {flag.name for flag in values.get_flags_for_module(group)}
-    for group in (config_flags.REQUIRED, settings.model, settings.other)
-  }
-  assert groups[config_flags.REQUIRED] == {"input_file", "output_file"}
-  assert groups[settings.model] == {"do_lower_case"}
-  assert {"from", "num_shards", "do_eval"} <= groups[settings.other]
-  text = values["do_lower_case"].help
-  assert "run.json" in text and "True" in text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
