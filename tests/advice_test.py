@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from bert_tf.checkpoint.hub import download
+from bert_tf.checkpoint import download
 from bert_tf.files import text_lines
 
 MODEL = "--model=model --output_dir=out"

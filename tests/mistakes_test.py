@@ -23,7 +23,7 @@ from bert_tf.files import atomic, shard_files
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
 from bert_tf.server import config as server_config
-from bert_tf.tasks.pretraining import pretraining, pretraining_config
+from bert_tf.tasks.pretraining import pretraining_config
 from bert_tf.text import corpus, corpus_build, letter_case, text_config
 from tests.support import runs, worlds
 
@@ -65,7 +65,7 @@ def to(world, target_format, path, target="new/ckpt", **values):
 
 def check_pretraining(config):
   file = config.bert_config_file
-  pretraining.check(config, ModelFolder.open(None, bert_config_file=file))
+  config.resolve(ModelFolder.open(None, bert_config_file=file), None)
 
 
 def extend(world, word):

@@ -159,10 +159,7 @@ class BertTokenizer(tf.Module):
           f"a row has {longest} word pieces, more than max_length {length}; "
           "raise it or set truncation=True."
         )
-      with tf.control_dependencies(
-        [tf.debugging.assert_less_equal(longest, tf.cast(length, tf.int64))]
-      ):
-        segments = [tf.identity(segment) for segment in segments]
+      tf.debugging.assert_less_equal(longest, tf.cast(length, tf.int64))
     return self.pack(segments, length, padding == "max_length")
 
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:

@@ -189,6 +189,13 @@ def check_features(
   return tensors
 
 
+def count_values(config: BertConfig, length: Any) -> dict[str, Any]:
+  """Returns how many values, from 0, each feature of this length can have."""
+  positions = ("cls_positions", "positions", "masked_lm_positions")
+  of_config = {name: getattr(config, key) for name, key in LIMITS.items()}
+  return {"input_mask": 2, **dict.fromkeys(positions, length), **of_config}
+
+
 def check_values(
   features: Mapping[str, Any], config: BertConfig, positions: Any = None
 ) -> None:
@@ -196,15 +203,8 @@ def check_values(
 
   Skips the features of a compiled step, whose values are not known yet.
   """
-  length = features["input_ids"].shape[-1]
+  sizes = count_values(config, features["input_ids"].shape[-1])
   features = {**features, "positions": positions}
-  sizes = {
-    "input_mask": 2,
-    "cls_positions": length,
-    "positions": length,
-    "masked_lm_positions": length,
-    **{name: getattr(config, key) for name, key in LIMITS.items()},
-  }
   for name, size in sizes.items():
     values = _values(features.get(name))
     for value in (values.min(), values.max()) if values is not None else ():

@@ -131,8 +131,8 @@ class PretrainedModel(keras.Model):
       return x
     from bert_tf.export import preprocessor
 
-    texts, is_data = preprocessor.find_texts(x), preprocessor.is_text_data(x)
-    if not texts and not is_data:
+    pairs, is_data = preprocessor.find_pairs(x), preprocessor.is_text_data(x)
+    if not pairs and not is_data:
       return x
     if not self.preprocessor:
       raise ValueError(
@@ -148,7 +148,7 @@ class PretrainedModel(keras.Model):
       )
     if is_data:
       return self.preprocessor.map(x)
-    return self.preprocessor.convert(texts)
+    return self.preprocessor.convert(pairs)
 
   def set_preprocessor(self, files: Any) -> None:
     """Makes the preprocessor of a ModelFolder, if it has a vocabulary."""

@@ -64,6 +64,10 @@ class Objective(objective.Objective):
   loss_fn: Callable = loss_fn
   weights_fn: Callable = weights_fn
   metrics_fn: Callable = loss_fn
+  rate: float = 0.0  # Of the model's dropout.
+
+  def build_model(self, config):
+    return Line(self.rate)
 
   def weights(self, features, training):
     return self.weights_fn(features)
@@ -90,7 +94,7 @@ def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
       **kwargs,
     },
   )
-  return estimator.Estimator(lambda: Line(rate), Objective(), config)
+  return estimator.Estimator(Objective(rate=rate), None, config)
 
 
 def train_for_seconds(output_dir, seconds=40):

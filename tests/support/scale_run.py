@@ -19,7 +19,7 @@ from bert_tf import distribution, modeling
 from bert_tf.checkpoint import checkpoints
 from bert_tf.files import atomic as text_files
 from bert_tf.tasks.pretraining import pretraining
-from bert_tf.training import compilation
+from bert_tf.training import compilation, estimator
 from bert_tf.training import config as training_config
 from tests.support import checkout
 
@@ -102,7 +102,8 @@ def train(
     num_warmup_steps=2,
     **{"num_train_steps": 20, "use_xla": False, **settings},
   )
-  runner = pretraining.build_estimator(config, train_config)
+  objective = pretraining.PretrainingObjective()
+  runner = estimator.Estimator(objective, config, train_config)
   if mode:
     compilation.choose_mode = lambda *_: compilation.Mode(mode)
   else:
@@ -119,7 +120,7 @@ def train(
     return
   runner.load_for_inference()
   results_by_name = runner.evaluate(input_fn(1000).take(3))
-  outputs, _ = next(runner.predict(input_fn(2000).take(1)))
+  outputs = next(runner.predict(input_fn(2000).take(1)))
   results_by_name["logits"] = outputs.next_sentence_logits.tolist()
   path = os.path.join(output_dir, "results.json")
   text_files.write_lines(path, [json.dumps(results_by_name)])
