@@ -128,19 +128,12 @@ class RunInfo:
 
   def to_dict(self) -> dict[str, Any]:
     """Returns the object in run.json: the parts that are not empty."""
-    labels = {}
-    if self.labels:
-      labels = self.labels.label_map()
-      labels |= {} if self.labels.are_text else {"are_text": False}
-    parts = {
-      "task": self.task,
-      "settings": _known(self.settings),
-      "labels": labels,
-      "training": _known(self.training),
-      "examples": _known(self.examples),
-      "scores": self.scores,
-      "bert_tf_version": self.bert_tf_version,
-    }
+    labels = self.labels.label_map() if self.labels else {}
+    if self.labels and not self.labels.are_text:
+      labels["are_text"] = False
+    parts = {**vars(self), "labels": labels}
+    for name in ("settings", "training", "examples"):
+      parts[name] = _known(parts[name])
     return {name: value for name, value in parts.items() if value}
 
 
