@@ -167,14 +167,8 @@ def describe(
   contents = {} if vocab is None else {VOCAB_FILE: vocab}
   contents[CONFIG_FILE] = bert_config.to_json_string().encode()
   if info.labels:
-    label_map = json_files.encode(info.labels.label_map(), indent=2)
-    contents[LABEL_MAP_FILE] = f"{label_map}\n".encode()
-  return {**contents, RUN_FILE: to_json(info)}
-
-
-def to_json(info: RunInfo) -> bytes:
-  """Returns the content of run.json."""
-  return f"{json_files.encode(info.to_dict(), indent=2)}\n".encode()
+    contents[LABEL_MAP_FILE] = json_files.encode_file(info.labels.label_map())
+  return {**contents, RUN_FILE: json_files.encode_file(info.to_dict())}
 
 
 def read_files(folder: str) -> dict[str, bytes]:
@@ -205,7 +199,8 @@ def check_own_files(folder: str, own: Sequence[str]) -> None:
 
 def write_json(folder: str, info: RunInfo) -> None:
   """Writes run.json."""
-  atomic.write_bytes(os.path.join(folder, RUN_FILE), to_json(info))
+  content = json_files.encode_file(info.to_dict())
+  atomic.write_bytes(os.path.join(folder, RUN_FILE), content)
 
 
 def read_labels(folder: str) -> LabelSpec | None:

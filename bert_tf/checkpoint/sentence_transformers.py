@@ -68,10 +68,7 @@ def describe(settings: VectorSettings, hidden_size: int) -> dict[str, bytes]:
     TRANSFORMER_CONFIG: transformer,
     POOLING_CONFIG: pooling,
   }
-  return {
-    name: f"{json_files.encode(content, indent=2)}\n".encode()
-    for name, content in contents.items()
-  }
+  return {n: json_files.encode_file(value) for n, value in contents.items()}
 
 
 def read_settings(folder: str) -> VectorSettings | None:
