@@ -214,6 +214,13 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
   with packages.needs_extra(hugging_face.WEIGHTS, extra="hf"):
     from safetensors import numpy as safetensors
 
+  if (temperature := model.run.temperature) != 1:  # transformers has none.
+    names = ("output_weights", "output_bias")
+    scaled = {name: model.tensors[name] / temperature for name in names}
+    scores = {**model.run.scores, "temperature": 1.0}
+    run = dataclasses.replace(model.run, scores=scores)
+    tensors = {**model.tensors, **scaled}
+    model = dataclasses.replace(model, tensors=tensors, run=run)
   if model.vocab is None:
     raise ValueError("Hugging Face's format needs a `vocab_file`.")
   vocab = tokenization.parse_vocab(model.vocab, run_info.VOCAB_FILE)
@@ -286,6 +293,9 @@ def _config(model: Pretrained, vocab: Mapping[str, int]) -> dict[str, Any]:
     if spec and spec.problem_type in hugging_face_config.PROBLEM_TYPES:
       problem_type = hugging_face_config.PROBLEM_TYPES[spec.problem_type]
       config["problem_type"] = problem_type
+    if spec and spec.problem_type == run_info.RANKING:
+      activation = {"activation_fn": "torch.nn.modules.activation.Sigmoid"}
+      config["sentence_transformers"] = activation
   return config
 
 

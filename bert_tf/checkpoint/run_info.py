@@ -27,10 +27,11 @@ COMMANDS_FILE = "commands.jsonl"
 # run.json is written last, so if it exists, the other files do too.
 FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
 
-# The meaning of a classifier's outputs: one of several classes, a number, or a
-# yes or no for each label.
-PROBLEM_TYPES = ("classification", "regression", "multilabel")
-CLASSIFICATION, REGRESSION, MULTILABEL = PROBLEM_TYPES
+# The meaning of a classifier's outputs: one of several classes, a number, a yes
+# or no for each label, or the relevance of a text to a query, from 0 to 1.
+PROBLEM_TYPES = ("classification", "regression", "multilabel", "ranking")
+CLASSIFICATION, REGRESSION, MULTILABEL, RANKING = PROBLEM_TYPES
+NUMBERS = (REGRESSION, RANKING)  # Those with one output and no labels.
 # The problem type of a model that labels the words of texts, not the texts.
 WORDS = "words"
 
@@ -41,7 +42,7 @@ class LabelSpec:
 
   task_name: str  # As the task's authors write it.
   problem_type: str  # One of PROBLEM_TYPES, or WORDS.
-  labels: tuple[str, ...]  # In the order of their ids; () in a regression.
+  labels: tuple[str, ...]  # In the order of their ids; () for numbers.
   # False if the labels came from Python as numbers or booleans. `labels` then
   # holds their JSON. `==` ignores it.
   are_text: bool = dataclasses.field(default=True, compare=False)
@@ -60,8 +61,8 @@ class LabelSpec:
 
   @property
   def num_outputs(self) -> int:
-    """C, the number of outputs: one for each label, or 1 in a regression."""
-    return 1 if self.problem_type == "regression" else len(self.labels)
+    """C, the number of outputs: one for each label, or 1 for numbers."""
+    return 1 if self.problem_type in NUMBERS else len(self.labels)
 
   def unknown_label(self, label: object) -> str:
     """Returns the message for a label that is not one of them."""
@@ -118,6 +119,11 @@ class RunInfo:
   scores: dict[str, float] = dataclasses.field(default_factory=dict)
   # Version of the package that wrote the file.
   bert_tf_version: str = bert_tf.__version__
+
+  @property
+  def temperature(self) -> float:
+    """What calibrated answers divide the logits by; 1 without calibration."""
+    return self.scores.get("temperature", 1.0)
 
   def __post_init__(self) -> None:
     """Makes `settings` an instance of exactly the task's class."""

@@ -1,6 +1,5 @@
 """Published figures, and what the report concludes from rows."""
 
-import dataclasses
 import math
 
 import pytest
@@ -65,21 +64,6 @@ ROWS = [
 def test_the_spread_decides_the_verdict(values, low, high, verdict):
   target = targets.Target(BASE, "RTE", "x", low, high, targets.DEV, "paper")
   assert report.compare(values, target) == verdict
-
-
-def test_settings_with_an_undefined_mean_are_chosen_last():
-  undefined = [make_row("STS-B", s, spearman=math.nan) for s in (1, 2)]
-  low = [make_row("STS-B", s, "2e-5", spearman=0.1) for s in (1, 2)]
-  for all_rows in (undefined + low, low + undefined):
-    best = report.choose_best(all_rows)[BASE, "STS-B"]
-    assert best.same[0].config["learning_rate"] == "2e-5"
-
-
-def test_rows_of_other_data_are_not_averaged():
-  other = make_row("RTE", 4, eval_accuracy=0.9)
-  other = dataclasses.replace(other, data={**other.data, "train.tsv": "u"})
-  best = report.choose_best([*ROWS, other])[BASE, "RTE"]
-  assert [row.seed for row in best.same] == [1, 2, 3]
 
 
 def test_the_settings_with_most_seeds_and_the_best_mean_are_chosen():
