@@ -185,7 +185,7 @@ def run(config: PipelineConfig) -> None:
     [corpus.output_file],
     config.file("train.tfrecord"),
     shards,
-    min(config.num_workers, shards),
+    config.num_workers,
     resume=True,
   )
   pretraining_shards.create(
