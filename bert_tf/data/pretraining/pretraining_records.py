@@ -80,12 +80,11 @@ class PretrainingRecords:
         raise ValueError(
           f"{path} holds {stored} records, but {first} holds {expected} ones."
         )
-      if sizes := vars(expected).items() - vars(stored).items():
-        name, size = min(sizes)
-        given = getattr(stored, name)
+      # The first size that differs.
+      for name, size in sorted(vars(stored).items() - vars(expected).items()):
         raise ValueError(
-          f"{path} holds records of {name} {given}, not {size}. Set "
-          f"`{name}={given}`."
+          f"{path} has records of {name} {size}, not "
+          f"{getattr(expected, name)}; set `{name}={size}`."
         )
       ids = self._read_first_ids(path)
       if not 0 <= min(ids) <= max(ids) < vocab_size:
