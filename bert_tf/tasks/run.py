@@ -113,11 +113,7 @@ class Run:
         folder that it is given.
       train_data: describes the training examples, to recognise others.
 
-    Yields:
-      The run. The folder stays locked until its end.
-
-    Raises:
-      ValueError: if the folder holds another run.
+    Raises ValueError if the folder holds another run.
     """
     config, start = setup.config, setup.start
     with setup.folder.exclusive(config.do_train) as folder:
