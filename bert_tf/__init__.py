@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bert_tf.model.kernels import backend
 
 if TYPE_CHECKING:
-  from bert_tf.checkpoint.hub.download import download as download
+  from bert_tf.checkpoint.download import download as download
   from bert_tf.export.text import BertTokenizer as BertTokenizer
   from bert_tf.inference.feature_extraction import (
     FeatureExtractor as FeatureExtractor,

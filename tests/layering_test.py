@@ -22,7 +22,7 @@ UPWARDS = ("modeling", "model.heads", "model.pretrained_model")
 # Modules that work without TensorFlow, whose import takes seconds. Commands and
 # configs do so too.
 WITHOUT_TENSORFLOW = (
-  "checkpoint.hub.download",
+  "checkpoint.download",
   "checkpoint.run_info",
   "data.pretraining.masking",
   "files.atomic",

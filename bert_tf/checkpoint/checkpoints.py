@@ -8,7 +8,7 @@ variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 import glob
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
@@ -17,9 +17,15 @@ from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import distribution
-from bert_tf.checkpoint import checkpoint_names, hugging_face, model_garden
+from bert_tf.checkpoint import (
+  checkpoint_names,
+  download,
+  hugging_face,
+  model_garden,
+  run_info,
+)
 from bert_tf.checkpoint.checkpoint_names import Tensors
-from bert_tf.files import atomic, errors, paths
+from bert_tf.files import atomic, errors, messages, paths, text_lines
 from bert_tf.model import hugging_face_config
 from bert_tf.model.layers import lora
 
@@ -30,13 +36,11 @@ OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # Models for ONNX and LiteRT, which `bert-tf export` writes beside a run.json.
 RUNTIME_FILES = ("model.onnx", "model.tflite")
 
+RELEASED = "bert_model.ckpt"  # The prefix in the folders of 2018.
+
 _LIST_FILE = "checkpoint"
 _INDEX = ".index"
 _DATA = ".data-00000-of-00001"
-
-
-# A checkpoint that is missing or cannot be read completely.
-DamagedCheckpointError = errors.DamagedFileError
 
 
 class CheckpointReader:
@@ -58,7 +62,7 @@ class CheckpointReader:
 
   Raises:
     ValueError: for a file of another runtime, which has no tensors to read.
-    DamagedCheckpointError: if there is no checkpoint, or if its index cannot be
+    DamagedFileError: if there is no checkpoint, or if its index cannot be
       read.
   """
 
@@ -94,7 +98,7 @@ class CheckpointReader:
     return value
 
   def get_any(self, name: str) -> np.ndarray:
-    """Returns one tensor; raises DamagedCheckpointError for damaged data."""
+    """Returns one tensor; raises DamagedFileError for damaged data."""
     with errors.reading(self.path):
       return self._read(name)
 
@@ -130,11 +134,11 @@ def _open_tensorflow(path: str) -> Tensors:
 
 
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
-  """Raises DamagedCheckpointError for tensors with NaN or infinite values."""
+  """Raises DamagedFileError for tensors with NaN or infinite values."""
   for name, value in tensors.items():
     is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
     if is_float and not np.isfinite(value).all():
-      raise DamagedCheckpointError(
+      raise errors.DamagedFileError(
         f"{path} holds values that are not finite, in {name}: its training had "
         "diverged."
       )
@@ -143,17 +147,89 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
 def find_prefix(path: str) -> str:
   """Returns the prefix of the files of a checkpoint, a run or a SavedModel.
 
-  Raises DamagedCheckpointError if there are none.
+  Raises DamagedFileError if there are none.
   """
   if is_saved_model(path):
     return os.path.join(path, "variables", "variables")
   prefix = path if exists(path) else find_latest(path)
   if prefix is None:
-    raise DamagedCheckpointError(
+    raise errors.DamagedFileError(
       f"There is no checkpoint {path}: it is neither the output_dir of a run, "
       f"nor is there a file {path}{_INDEX}."
     )
   return prefix
+
+
+def find_weights(path: str) -> str:
+  """Returns the weights at a path, as `ModelFolder.weights`.
+
+  Raises:
+    ValueError: if there is no such model, or more than one.
+  """
+  path = download.resolve_model(path)
+  folder = run_info.get_folder(path)
+  if paths.is_file(path):
+    has_run = paths.exists(os.path.join(folder, run_info.RUN_FILE))
+    can_predict = has_run and is_runtime_file(path)
+    if can_predict or hugging_face_config.is_weights(path):
+      return path
+    form = text_lines.name_format(paths.read_bytes(path, 64))
+    fault = f"it is {form}. " if form else ""
+    raise ValueError(f"{path} is not a model: {fault}{_advise([path])}")
+  if folder != path:
+    find_prefix(path)  # Raises if there is no checkpoint.
+    return path
+  names = paths.list_folder(path)
+  # The folder, else the newest version below it.
+  versions = sorted(filter(str.isdecimal, names), key=int, reverse=True)
+  saved_models = [path, *(os.path.join(path, version) for version in versions)]
+  models = list(filter(is_saved_model, saved_models))[:1]
+  if newest := find_latest(path):
+    models.append(newest)
+  else:
+    prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
+    models += [os.path.join(path, prefix) for prefix in prefixes]
+  theirs = list(filter(hugging_face_config.is_weights, names))
+  if hugging_face.WEIGHTS in theirs or models:  # Others are copies of it.
+    theirs = [name for name in theirs if name == hugging_face.WEIGHTS]
+  models += [os.path.join(path, name) for name in theirs]
+  if run_info.RUN_FILE in names and not models:
+    runtime_files = filter(is_runtime_file, names)
+    models = [os.path.join(path, name) for name in runtime_files]
+  if len(models) == 1:
+    return models[0]
+  if models:
+    raise ValueError(f"{path} holds several models: {', '.join(models)}.")
+  raise ValueError(f"{path} holds no model that can be read: {_advise(names)}")
+
+
+def hash_weights(path: str) -> str:
+  """Returns a SHA-256 of a model's weights, in hexadecimal digits.
+
+  Hashes only the index of a TensorFlow checkpoint, which has a checksum per
+  tensor. A safetensors file has none, so all of it is hashed.
+  """
+  weights = find_weights(path)
+  if not hugging_face_config.is_weights(weights):
+    weights = f"{find_prefix(weights)}.index"
+  return paths.sha256(weights)
+
+
+def _advise(files: Sequence[str]) -> str:
+  names = [os.path.basename(path) for path in files]
+  found = f"there is {messages.join_names(names, 10) or 'nothing'}"
+  if any(path.endswith((".keras", ".weights.h5")) for path in files):
+    return f"{found}. Load it with Keras and call its `save_pretrained`."
+  if "pytorch_model.bin" in names:
+    return (
+      f"{found}. Have transformers write it as model.safetensors: "
+      "AutoModelForPreTraining.from_pretrained(FOLDER).save_pretrained(NEW)"
+    )
+  return (
+    f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
+    "of a run, a SavedModel, or model.safetensors or tf_model.h5 of "
+    "transformers' save_pretrained."
+  )
 
 
 def is_runtime_file(path: str) -> bool:
@@ -277,7 +353,7 @@ def load_variables(
 
   Raises:
     ValueError: names variables that are missing or differ in shape.
-    DamagedCheckpointError: if the checkpoint cannot be read completely.
+    DamagedFileError: if the checkpoint cannot be read completely.
   """
   lora.reset(model)  # The checkpoint's kernels contain the updates already.
   variables = {

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bert_tf.checkpoint import checkpoint_names, weights
-from bert_tf.checkpoint.checkpoints import CheckpointReader
+from bert_tf.checkpoint import checkpoint_names
+from bert_tf.checkpoint.checkpoints import CheckpointReader, find_weights
 
 
 def open_tensors(path: str) -> CheckpointReader:
@@ -17,7 +17,7 @@ def open_tensors(path: str) -> CheckpointReader:
   Raises:
     ValueError: if it is not one of these files, or if it is damaged.
   """
-  return CheckpointReader(weights.find_weights(path), keeps_names=True)
+  return CheckpointReader(find_weights(path), keeps_names=True)
 
 
 def describe(reader: CheckpointReader) -> Iterator[str]:

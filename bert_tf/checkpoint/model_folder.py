@@ -16,7 +16,7 @@ from absl import logging
 
 import bert_tf
 from bert_tf import settings, task_registry, tokenization
-from bert_tf.checkpoint import checkpoint_names, checkpoints, run_info, weights
+from bert_tf.checkpoint import checkpoint_names, checkpoints, run_info
 from bert_tf.checkpoint.checkpoints import is_saved_model
 from bert_tf.files import json_files, paths, tokenizer_files
 from bert_tf.model import heads, hugging_face_config
@@ -93,7 +93,7 @@ class ModelFolder:
       bert_config_file = bert_config_file or own_config
       vocab_file = vocab_file or tokenizer_files.find_vocab(output_dir)
     if path:
-      found = weights.find_weights(path)
+      found = checkpoints.find_weights(path)
       folder = run_info.get_folder(found)
       if not checkpoints.is_runtime_file(found):
         reader = checkpoints.CheckpointReader(found)
@@ -373,7 +373,7 @@ def save(
   model: Any, folder: str, vocab_file: str | None, changes: Mapping[str, Any]
 ) -> None:
   """Writes the model folder of `PretrainedModel.save_pretrained`."""
-  run_info.check_own_files(folder, (*run_info.FILES, weights.RELEASED))
+  run_info.check_own_files(folder, (*run_info.FILES, checkpoints.RELEASED))
   given, spec, run = dict(changes), task_registry.TASKS[model.task], model.run
   if not run or run.task != spec.name:
     run = run_info.RunInfo(task=spec.name)
@@ -417,7 +417,7 @@ def save(
     )
   described = run_info.describe(info, model.config, vocab_content)
   run_info.write_files(folder, described)
-  checkpoints.write(os.path.join(folder, weights.RELEASED), tensors)
+  checkpoints.write(os.path.join(folder, checkpoints.RELEASED), tensors)
 
 
 def _as_settings(task: str, given: Mapping[str, Any]) -> Any:

@@ -274,7 +274,8 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
     self, ids_a: Sequence[int], ids_b: Sequence[int] | None = None
   ) -> bool:
     """Returns whether `pack` drops some of the word pieces."""
-    return packing.is_cut(ids_a, ids_b, self.max_seq_length)
+    num_pieces = len(ids_a) + len(ids_b or ())
+    return num_pieces > self.max_seq_length - (3 if ids_b else 2)
 
   # Training.
 

@@ -9,37 +9,24 @@ import pytest
 from hypothesis import strategies as st
 
 import bert_tf
-from bert_tf.checkpoint import (
-  checkpoint_names,
-  checkpoints,
-  convert,
-  run_info,
-)
+from bert_tf.checkpoint import checkpoint_names, checkpoints, convert, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from tests.support import interop_models, run_infos, tiny_models
 
-TARGETS = {
-  "original": "out/bert_model.ckpt",
-  "hf": "out",
-}
-
-
-def there_and_back(tmp_path, kind, model_format):
-  """Returns the original's tensors, and the prefix after a round trip."""
-  prefix, model = interop_models.write_original(tmp_path / "in", kind)
-  target = str(tmp_path / TARGETS[model_format])
-  back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(ModelFolder.open(prefix), target, model_format)
-  convert.convert(ModelFolder.open(target), back)
-  return {v.path: v.numpy() for v in model.weights}, back
+TARGETS = {"original": "out/bert_model.ckpt", "hf": "out"}
 
 
 @pytest.mark.parametrize("kind", interop_models.KINDS)
 @pytest.mark.parametrize("model_format", TARGETS)
 def test_a_round_trip_changes_no_bit(tmp_path, kind, model_format):
-  expected, back = there_and_back(tmp_path, kind, model_format)
+  prefix, model = interop_models.write_original(tmp_path / "in", kind)
+  target = str(tmp_path / TARGETS[model_format])
+  back = str(tmp_path / "back" / "bert_model.ckpt")
+  convert.convert(ModelFolder.open(prefix), target, model_format)
+  convert.convert(ModelFolder.open(target), back)
+  expected = {v.path: v.numpy() for v in model.weights}
   reader = checkpoints.CheckpointReader(back)
   # The result has neither slots nor a step.
   assert set(reader.shapes) == set(expected)
@@ -70,10 +57,7 @@ def test_weights_that_are_not_finite_are_not_converted(
     patch.setattr(checkpoints, "check_finite", lambda path, tensors: None)
     convert.convert(ModelFolder.open(prefix), target, source_format)
   with pytest.raises(ValueError, match="not finite, in .*beta"):
-    convert.convert(
-      ModelFolder.open(target),
-      str(tmp_path / "c"),
-    )
+    convert.convert(ModelFolder.open(target), str(tmp_path / "c"))
 
 
 RUN = run_infos.make(
@@ -96,12 +80,12 @@ def test_run_json_comes_along(tmp_path, model_format):
   target = str(tmp_path / TARGETS[model_format])
   source = ModelFolder.open(prefix)
   convert.convert(source, target, model_format)
-  assert run_info.read_run(run_info.get_folder(target)) == RUN
-  saved = run_info.read_labels(str(tmp_path / "out"))
-  assert saved == RUN.labels
+  out = str(tmp_path / "out")
+  assert run_info.read_run(out) == RUN
+  assert run_info.read_labels(out) == RUN.labels
   back = str(tmp_path / "back" / "bert_model.ckpt")
   convert.convert(ModelFolder.open(target), back)
-  assert run_info.read_run(run_info.get_folder(back)) == RUN
+  assert run_info.read_run(str(tmp_path / "back")) == RUN
 
 
 @pytest.mark.parametrize(("average_last", "mean"), [(1, 2.0), (2, 1.5)])

@@ -11,12 +11,7 @@ from safetensors import numpy as safetensors_numpy
 
 import bert_tf
 from bert_tf import modeling
-from bert_tf.checkpoint import (
-  checkpoints,
-  convert,
-  sentence_transformers,
-  weights,
-)
+from bert_tf.checkpoint import checkpoints, convert, sentence_transformers
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.model import heads, hugging_face_config
 from tests.support import interop_models, runs
@@ -113,12 +108,12 @@ def test_the_only_safetensors_file_of_a_folder_may_have_any_name(tmp_path):
   folder, tensors, _ = interop_models.to_hf(tmp_path, "encoder")
   interop_models.replace_weights(folder, tensors, name="model.fp16.safetensors")
   expected = str(folder / "model.fp16.safetensors")
-  assert weights.find_weights(str(folder)) == expected
+  assert checkpoints.find_weights(str(folder)) == expected
   # The files of other libraries are copies of model.safetensors.
   (folder / "tf_model.h5").write_bytes(b"")
   safetensors_numpy.save_file(tensors, folder / "model.safetensors")
   expected = str(folder / "model.safetensors")
-  assert weights.find_weights(str(folder)) == expected
+  assert checkpoints.find_weights(str(folder)) == expected
 
 
 def write_sentence_encoder(tmp_path, files):

@@ -9,7 +9,6 @@ import pytest
 
 from bert_tf import modeling, tokenization
 from bert_tf.checkpoint import checkpoints
-from bert_tf.model import heads
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification.config import ClassificationConfig
 from bert_tf.tasks.classification.task import ClassificationTask
@@ -107,8 +106,8 @@ def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
       return super().compute_losses(outputs, features)
 
   runner = estimator.Estimator(
-    lambda: heads.ClassifierModel(modeling.BertConfig.from_dict(CONFIG), 2),
     Traced(**vars(make_task(CASED))),
+    modeling.BertConfig.from_dict(CONFIG),
     make(tmp_path, tmp_path / "out").train,
   )
   singles = encode(tmp_path, CASED).evaluation(1)

