@@ -21,6 +21,7 @@ from bert_tf.files import packages
 from bert_tf.inference import ids_functions
 from bert_tf.model import heads
 from bert_tf.modeling import Tensor
+from bert_tf.tasks.encoder.task import pool_tensors
 
 # The kinds of characters in `tokenization`, as regular expressions of RE2.
 _SPACE = r"[\t\n\r\p{Z}]"
@@ -301,15 +302,8 @@ def encoder_signatures(
   def encode(texts: dict[str, Tensor]) -> dict[str, Tensor]:
     packed = tokenizer.pack([tokenizer.tokenize(texts["text"])], length, False)
     mask = packed["input_mask"]  # [B, F]
-    vectors = model(packed).sequence_output  # [B, F, D]
-    is_real = tf.cast(mask, vectors.dtype)[..., None]
-    if pooling == "cls":
-      pooled = vectors[:, 0]
-    elif pooling == "mean":
-      pooled = tf.reduce_sum(vectors * is_real, 1) / tf.reduce_sum(is_real, 1)
-    else:
-      lowest = vectors.dtype.min
-      pooled = tf.reduce_max(tf.where(is_real > 0, vectors, lowest), axis=1)
+    hidden = model(packed).sequence_output  # [B, F, D]
+    pooled = pool_tensors(hidden, mask, pooling)
     if info.settings.normalize:
       pooled = tf.math.l2_normalize(pooled, axis=-1)
     return {"embedding": pooled, "num_tokens": tf.reduce_sum(mask, axis=1)}

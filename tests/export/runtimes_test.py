@@ -230,14 +230,3 @@ def test_a_result_with_other_outputs_is_not_written(
       quantize=quantize,
     )
   assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-  ("settings", "words"),
-  [
-    ({"quantize": "int8"}, "`quantize=int8` needs `runtime=onnx`"),
-  ],
-)
-def test_settings_that_do_not_fit_are_named(runs, tmp_path, settings, words):
-  with pytest.raises(ValueError, match=words):
-    write(runs / "encoder", tmp_path / "new", **settings)

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.stats
 import tensorflow as tf
 from keras import ops
 
@@ -167,16 +166,9 @@ class EncoderTask(base.Task[EncoderSettings]):
   def _unit_vectors(self, hidden: Tensor, features: losses.Features) -> Tensor:
     """Pools [B, C, F, D] as `pool_vectors`; returns [B, C, D] of length 1."""
     hidden = ops.cast(hidden, "float32")
-    mask = ops.cast(features["input_mask"], "float32")[..., None]
-    pooling = self.settings.pooling
-    if pooling == "cls":
-      vectors = hidden[..., 0, :]
-    elif pooling == "max":
-      vectors = ops.max(hidden + (1 - mask) * _EXCLUDED, axis=-2)
-    else:
-      # A record that only fills up a batch has no word pieces.
-      num_pieces = ops.maximum(ops.sum(mask, axis=-2), 1)
-      vectors = ops.sum(hidden * mask, axis=-2) / num_pieces
+    vectors = pool_tensors(
+      hidden, features["input_mask"], self.settings.pooling
+    )
     return ops.normalize(vectors, axis=-1, epsilon=1e-12)
 
   def _contrastive_losses(self, vectors: Tensor, input_ids: Tensor) -> Tensor:
@@ -247,6 +239,8 @@ class EncoderTask(base.Task[EncoderSettings]):
   def score(self, rows: Sequence[Row], answers: Sequence[Answer]) -> Results:
     """Returns the correlations with the scores, or how well texts are found."""
     if all(row.get("label") is not None for row in rows):
+      import scipy.stats  # Takes a second, which predictions need not wait for.
+
       labels = [row["label"] for row in rows]
       found = [answer["similarity"] for answer in answers]
       return {
@@ -285,6 +279,18 @@ def pool_vectors(vectors: np.ndarray, pooling: str) -> np.ndarray:
   if pooling == "mean":
     return vectors.mean(axis=-2)
   return vectors.max(axis=-2) if pooling == "max" else vectors
+
+
+def pool_tensors(hidden: Tensor, input_mask: Tensor, pooling: str) -> Tensor:
+  """Returns what `pool_vectors` does of [..., F, D], without padding."""
+  if pooling == "cls":
+    return hidden[..., 0, :]
+  mask = ops.cast(input_mask, hidden.dtype)[..., None]
+  if pooling == "max":
+    return ops.max(hidden + (1 - mask) * _EXCLUDED, axis=-2)
+  # A record that only fills up a batch has no word pieces.
+  num_pieces = ops.maximum(ops.sum(mask, axis=-2), 1)
+  return ops.sum(hidden * mask, axis=-2) / num_pieces
 
 
 def find_ranks(texts: np.ndarray, partners: np.ndarray) -> np.ndarray:
