@@ -185,7 +185,7 @@ class TaskModel:
     return sklearn_base.BaseEstimator.__sklearn_tags__(self)
 
   def _row(self, row: Any) -> Row:
-    return texts_by_name(row, self._task.fields, self._task.num_required)
+    return texts_by_name(row, self._task)
 
   @property
   def _folder(self) -> str:
