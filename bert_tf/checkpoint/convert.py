@@ -1,7 +1,6 @@
 """Converts models to the original's or Hugging Face's format."""
 
 import dataclasses
-import json
 import os
 import pathlib
 from collections.abc import Mapping
@@ -215,6 +214,13 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
   with packages.needs_extra(hugging_face.WEIGHTS, extra="hf"):
     from safetensors import numpy as safetensors
 
+  if (temperature := model.run.temperature) != 1:  # transformers has none.
+    names = ("output_weights", "output_bias")
+    scaled = {name: model.tensors[name] / temperature for name in names}
+    scores = {**model.run.scores, "temperature": 1.0}
+    run = dataclasses.replace(model.run, scores=scores)
+    tensors = {**model.tensors, **scaled}
+    model = dataclasses.replace(model, tensors=tensors, run=run)
   if model.vocab is None:
     raise ValueError("Hugging Face's format needs a `vocab_file`.")
   vocab = tokenization.parse_vocab(model.vocab, run_info.VOCAB_FILE)
@@ -237,10 +243,8 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
     tokenizer_files.TOKENIZER_CONFIG: tokenizer_config,
     tokenizer_files.TOKENIZER: _tokenizer(model.run, vocab),
   }
-  contents = {
-    name: f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
-    for name, content in described.items()
-  } | model.describe()
+  contents = {n: json_files.encode_file(v) for n, v in described.items()}
+  contents |= model.describe()
   own = {*contents, hugging_face.WEIGHTS, *run_info.FILES}
   own |= {name.split("/")[0] for name in model.encoder_files}
   run_info.check_own_files(folder, [*own])  # transformers might load others.
@@ -289,6 +293,9 @@ def _config(model: Pretrained, vocab: Mapping[str, int]) -> dict[str, Any]:
     if spec and spec.problem_type in hugging_face_config.PROBLEM_TYPES:
       problem_type = hugging_face_config.PROBLEM_TYPES[spec.problem_type]
       config["problem_type"] = problem_type
+    if spec and spec.problem_type == run_info.RANKING:
+      activation = {"activation_fn": "torch.nn.modules.activation.Sigmoid"}
+      config["sentence_transformers"] = activation
   return config
 
 

@@ -21,7 +21,6 @@ from bert_tf.files import packages
 from bert_tf.inference import ids_functions
 from bert_tf.model import heads
 from bert_tf.modeling import Tensor
-from bert_tf.tasks.encoder.task import pool_tensors
 
 # The kinds of characters in `tokenization`, as regular expressions of RE2.
 _SPACE = r"[\t\n\r\p{Z}]"
@@ -253,7 +252,7 @@ def classifier_signatures(
   """Returns `text` and `text_pair`; one of them is the default.
 
   They take `text`, and `text_pair` also `text_b`, string [B], truncated to
-  max_seq_length word pieces. For regression they return `prediction`, float32
+  max_seq_length word pieces. For numbers they return `prediction`, float32
   [B], otherwise `probabilities`, float32 [B, C], and:
     labels: string [B, C]. All labels, equal in each row.
     label: string [B]. The most probable label.
@@ -266,9 +265,9 @@ def classifier_signatures(
     segments = [tokenizer.tokenize(text) for text in texts.values()]
     length = settings.max_seq_length
     logits = model(tokenizer.pack(segments, length, pad_to_max=False))
-    outputs = heads.ClassifierModel.name_outputs(logits, spec.problem_type)
+    outputs = ids_functions.name_outputs(logits, info)
     del outputs["logits"]
-    if spec.problem_type == "regression":
+    if spec.problem_type in run_info.NUMBERS:
       return outputs
     names = tf.constant(spec.labels, tf.string)
     outputs["labels"] = tf.tile(names[None], [tf.shape(logits)[0], 1])
@@ -303,7 +302,7 @@ def encoder_signatures(
     packed = tokenizer.pack([tokenizer.tokenize(texts["text"])], length, False)
     mask = packed["input_mask"]  # [B, F]
     hidden = model(packed).sequence_output  # [B, F, D]
-    pooled = pool_tensors(hidden, mask, pooling)
+    pooled = heads.pool_vectors(hidden, mask, pooling)
     if info.settings.normalize:
       pooled = tf.math.l2_normalize(pooled, axis=-1)
     return {"embedding": pooled, "num_tokens": tf.reduce_sum(mask, axis=1)}

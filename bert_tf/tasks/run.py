@@ -163,9 +163,9 @@ class Run:
       os.path.join(path, "eval_results.txt"), found, first=task.first_results
     )
     if rows is not None:
+      run_folder.write_scores(path, found)
       if self.folder.is_writable:
         task.write_evaluation(path, rows, answers)
-      run_folder.write_scores(path, found)
     return found
 
   def compute_results(self) -> tuple[Results, list[Answer]]:
