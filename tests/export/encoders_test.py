@@ -37,16 +37,8 @@ def compute(**settings):
 @pytest.fixture(scope="module")
 def token_vectors():
   """Returns the vectors of the tokens of each text, [F, D]."""
-  built = export.build(config(), with_text=False)
-  vectors = []
-  for text in TEXTS:
-    tokenizer = built.files.tokenizer
-    pieces = ["[CLS]", *tokenizer.tokenize(text), "[SEP]"]
-    ids = np.array([tokenizer.convert_tokens_to_ids(pieces)], np.int32)
-    inputs = map(tf.constant, (ids, np.ones_like(ids), np.zeros_like(ids)))
-    output = built.signatures["ids"](*inputs)["sequence_output"]
-    vectors.append(output[0].numpy())
-  return vectors
+  model = bert_tf.FeatureExtractor(MODEL / "bert_model.ckpt", **FILES)
+  return [features.vectors[0] for features in model.extract(TEXTS)]
 
 
 def unit(vector):
