@@ -71,21 +71,6 @@ def test_every_recorded_text_gives_the_originals_ids(shared, tokenizers, case):
     assert result == line[f"{case}_ids"] or not is_utf8, line
 
 
-def with_all_characters(path, texts, case):
-  """Returns both tokenizers; every character of the texts is a piece.
-
-  So the ids tell which characters are kept, and where words begin.
-  """
-  basic = tokenization.BasicTokenizer(*case)
-  chars = sorted(
-    {char for text in texts for char in "".join(basic.tokenize(text))}
-  )
-  words = ["[UNK]", *chars, *(f"##{char}" for char in chars), ""]
-  path.write_text("\n".join(words))
-  full = tokenization.FullTokenizer(str(path), *case)
-  return full, text.BertTokenizer(full.vocab, *case)
-
-
 def test_an_input_of_keras_is_refused_with_what_to_use(tokenizer):
   inputs = keras.Input((), dtype="string")
   with pytest.raises(ValueError, match=r"keras.Input.*tf.data"):
@@ -98,7 +83,14 @@ def test_every_known_character_is_treated_as_full_tokenizer_does(
 ):
   known = filter(tokenizer_pairs.is_known, map(chr, range(0x30000)))
   texts = [f"a{char}b" for char in known]
-  full, ops = with_all_characters(tmp_path / "vocab.txt", texts, case)
+  # Every character of the texts is a piece, so the ids tell which characters
+  # are kept, and where words begin.
+  basic, path = tokenization.BasicTokenizer(*case), tmp_path / "vocab.txt"
+  chars = sorted({c for text in texts for c in "".join(basic.tokenize(text))})
+  words = ["[UNK]", *chars, *(f"##{char}" for char in chars), ""]
+  path.write_text("\n".join(words))
+  full = tokenization.FullTokenizer(str(path), *case)
+  ops = text.BertTokenizer(full.vocab, *case)
   assert not tokenizer_pairs.faults(texts, full, ops, 50_000)
 
 
