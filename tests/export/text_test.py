@@ -172,7 +172,7 @@ def test_words_and_pieces_by_hand(words, ids):
   assert text.BertTokenizer(VOCAB).tokenize([words]).to_list() == [ids]
 
 
-@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.settings(max_examples=40, deadline=None)
 @hypothesis.given(
   st.lists(
     st.tuples(*[st.lists(st.integers(5, 11), max_size=9)] * 2), min_size=1
