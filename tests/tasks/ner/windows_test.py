@@ -116,7 +116,7 @@ def test_context_ends_with_the_document(tokenizer):
 WORDS = st.from_regex(r"[a-k][xy]{0,6}", fullmatch=True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
   documents=st.lists(
     st.lists(st.lists(WORDS, min_size=1, max_size=12), max_size=4), max_size=3
