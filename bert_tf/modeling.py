@@ -15,23 +15,18 @@ as bert/encoder/layer_0/attention/self/query/kernel: a layer is named after its
 `scope` and makes its parts in `build`.
 """
 
-import functools
-import inspect
-import json
 import os
-import pathlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import keras
-import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import names, task_registry, tokenization
+from bert_tf import names
 from bert_tf.model import model_inputs
 from bert_tf.model.kernels import dropout_attention, fused_attention
-from bert_tf.model.layers import dense, dropout, layer_norm, lora, serialization
+from bert_tf.model.layers import dense, dropout, layer_norm, lora
 
 # `X as X` exports names that the original's modeling.py has.
 from bert_tf.model.layers.activations import gelu as gelu
@@ -39,6 +34,7 @@ from bert_tf.model.layers.activations import gelu_erf as gelu_erf
 from bert_tf.model.layers.activations import get_activation as get_activation
 from bert_tf.model.model_config import BertConfig as BertConfig
 from bert_tf.model.model_inputs import AttentionInputs, ModelInputs
+from bert_tf.model.pretrained_model import PretrainedModel
 from bert_tf.model.tensor import Tensor as Tensor
 
 # A layer's dtype: a name, a Keras policy or None. Keras has no type for it.
@@ -140,18 +136,11 @@ class Embeddings(BertLayer):
   """The sum of word, segment and position embeddings (section 3, figure 2).
 
   With `use_one_hot_embeddings`, the word table is multiplied by one-hot rows,
-  which is faster on TPUs. See BertLayer for the other arguments.
+  which is faster on TPUs.
   """
 
-  def __init__(
-    self,
-    config: BertConfig,
-    seed_generator: dropout.Seeds | None = None,
-    use_one_hot_embeddings: bool = False,
-    dtype: DType = None,
-  ) -> None:
-    super().__init__(config, "embeddings", seed_generator, dtype)
-    self.use_one_hot_embeddings = use_one_hot_embeddings
+  scope = "embeddings"
+  use_one_hot_embeddings = False
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the word, segment and position tables and the layer norm."""
@@ -407,170 +396,7 @@ class Pooler(BertLayer):
     return ops.tanh(self.dense(hidden))
 
 
-def _taking_texts(method: Callable) -> Callable:
-  """Wraps `fit`, `evaluate` or `predict`, so that they take texts.
-
-  It also checks the values of ids in arrays, which a compiled step does not
-  know; those of a data set stay unknown.
-  """
-  signature = inspect.signature(method)
-
-  @functools.wraps(method)
-  def prepared(*args: Any, **named: Any) -> Any:
-    bound = signature.bind(*args, **named)
-    model, values = bound.arguments["self"], bound.arguments
-    values["x"] = model.prepare_inputs(values.get("x"))
-    if method is keras.Model.fit and isinstance(values["x"], tf.data.Dataset):
-      values.setdefault("shuffle", False)  # Keras warns that it cannot.
-    if isinstance(values.get("y"), list):
-      values["y"] = np.array(values["y"])
-    data = values.get("validation_data")
-    if isinstance(data, tuple):
-      inputs, *labels = data
-      labels = [np.array(y) if isinstance(y, list) else y for y in labels]
-      values["validation_data"] = (model.prepare_inputs(inputs), *labels)
-    elif data is not None:
-      values["validation_data"] = model.prepare_inputs(data)
-    return method(*bound.args, **bound.kwargs)
-
-  return prepared
-
-
-class PretrainedModel(serialization.SerializableModel):
-  """A model of features that reads and writes model folders."""
-
-  task: ClassVar[str] = task_registry.ENCODER.name  # The name of its TaskSpec.
-  # The axes of `input_ids`, `input_mask` and `segment_ids`.
-  input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")
-  # Features that `call` reads besides those of BertModel.
-  more_inputs: ClassVar[tuple[str, ...]] = ()
-  # Of the folder that the weights came from; `ModelFolder.load` sets them.
-  vocab_file: str | None = None
-  run: Any = None
-  # The TextPreprocessor that lets `fit`, `evaluate` and `predict` take texts;
-  # None for a model that takes ids only.
-  preprocessor: Any = None
-
-  def __call__(self, features: Mapping[str, Any], **arguments: Any) -> Any:
-    """Calls the model; see `model_inputs.check_features` for errors."""
-    features = model_inputs.check_features(features, self.input_shape_names)
-    return super().__call__(features, **arguments)
-
-  fit = _taking_texts(keras.Model.fit)
-  evaluate = _taking_texts(keras.Model.evaluate)
-  predict = _taking_texts(keras.Model.predict)
-
-  def prepare_inputs(self, x: Any) -> Any:
-    """Returns the inputs of `fit`, with ids in the place of texts.
-
-    Args:
-      x: texts, as a list, an array, or a tf.data.Dataset of batches: a text, a
-        pair, a tuple of two columns or a dict with `text` and `text_b`. All
-        else is returned as it is, such as ids and generators of ids.
-
-    Raises:
-      ValueError: for texts without a preprocessor or of a model that reads long
-        texts in parts, and for ids out of range.
-    """
-    if isinstance(x, Mapping) and "input_ids" in x:
-      if hasattr(x["input_ids"], "shape"):
-        model_inputs.check_values(x, self.config)
-      return x
-    from bert_tf.export import preprocessor
-
-    texts, is_data = preprocessor.find_texts(x), preprocessor.is_text_data(x)
-    if not texts and not is_data:
-      return x
-    if not self.preprocessor:
-      raise ValueError(
-        "this model takes ids, because it has no `preprocessor`. "
-        "`from_pretrained` makes one if the folder has a vocabulary."
-      )
-    settings = self.run.settings if self.run else None
-    long_text = getattr(settings, "long_text", "truncate")
-    if long_text != "truncate" and self.run.task == self.task:
-      raise ValueError(
-        f"this model was trained with long_text={long_text}; give its texts to "
-        "bert_tf.Classifier or bert_tf.load."
-      )
-    if is_data:
-      return self.preprocessor.map(x)
-    return self.preprocessor.convert(texts)
-
-  def set_preprocessor(self, files: Any) -> None:
-    """Makes the preprocessor of a ModelFolder, if it has a vocabulary."""
-    if files.vocab_file:
-      from bert_tf.export.preprocessor import TextPreprocessor
-
-      length = getattr(self.run and self.run.settings, "max_seq_length", None)
-      length = length or self.config.max_position_embeddings
-      self.preprocessor = TextPreprocessor(files.tokenizer, length)
-
-  def export(
-    self,
-    filepath: str | os.PathLike[str],
-    format: str = "tf_saved_model",
-    verbose: bool | None = None,
-    input_signature: Any = None,
-    **options: Any,
-  ) -> None:
-    """Exports the model as keras.Model.export does.
-
-    Without an input_signature it takes the three inputs of BERT, int32. For a
-    model that takes texts, see `bert-tf export`.
-    """
-    if input_signature is None:
-      shape = (None,) * len(self.input_shape_names)
-      names = ("input_ids", "input_mask", "segment_ids", *self.more_inputs)
-      specs = {n: keras.InputSpec("int32", shape, name=n) for n in names}
-      input_signature = [specs]
-    super().export(filepath, format, verbose, input_signature, **options)
-
-  def save_assets(self, folder: str) -> None:
-    """Writes the vocabulary into a `.keras` file; Keras calls this."""
-    if self.preprocessor:
-      vocab = "".join(f"{t}\n" for t in self.preprocessor.tokenizer.vocab)
-      pathlib.Path(folder, "vocab.txt").write_text(vocab, encoding="utf-8")
-      settings = json.dumps(self.preprocessor.settings)
-      pathlib.Path(folder, "preprocessor.json").write_text(settings)
-
-  def load_assets(self, folder: str | None) -> None:
-    """Reads what `save_assets` wrote; Keras calls this."""
-    path = os.path.join(folder or "", "vocab.txt")
-    if folder and os.path.exists(path):
-      from bert_tf.export import preprocessor
-
-      file = pathlib.Path(folder, "preprocessor.json")
-      settings = json.loads(file.read_text())
-      length = settings.pop("max_seq_length")
-      tokenizer = tokenization.FullTokenizer(path, **settings)
-      self.preprocessor = preprocessor.TextPreprocessor(tokenizer, length)
-
-  def save_pretrained(
-    self,
-    folder: str | os.PathLike[str],
-    vocab_file: str | None = None,
-    **settings: Any,
-  ) -> None:
-    """Writes a folder for `from_pretrained`, `bert_tf.load` and `--model`.
-
-    Args:
-      folder: a new folder, or one that an earlier call wrote.
-      vocab_file: the vocabulary; None for that of the preprocessor.
-      **settings: fields of run.json, such as `labels`, the names of a head's
-        outputs in order, or max_seq_length. Those of `from_pretrained` stay.
-
-    Raises:
-      ValueError: if the folder has other files, or labels do not fit the head.
-    """
-    from bert_tf.checkpoint import model_folder
-
-    if self.preprocessor:
-      settings = {**self.preprocessor.settings, **settings}
-    model_folder.save(self, os.fspath(folder), vocab_file, settings)
-
-
-@serialization.register
+@keras.saving.register_keras_serializable("bert_tf")
 class BertModel(PretrainedModel):
   """The encoder of BERT, a Keras model from word-piece ids to vectors.
 
@@ -610,10 +436,15 @@ class BertModel(PretrainedModel):
     self.use_one_hot_embeddings = use_one_hot_embeddings
     self.seed_generator = dropout.Seeds()
     seeds, policy = self.seed_generator, self.dtype_policy
-    self.embeddings = Embeddings(config, seeds, use_one_hot_embeddings, policy)
+    self.embeddings = Embeddings(config, seed_generator=seeds, dtype=policy)
+    self.embeddings.use_one_hot_embeddings = use_one_hot_embeddings
     self.encoder = Encoder(config, seed_generator=seeds, dtype=policy)
     self.pooler = Pooler(config, dtype=policy)
-    self.build()
+    # The config knows all sizes.
+    with keras.name_scope("bert"):
+      for layer in (self.embeddings, self.encoder, self.pooler):
+        layer.build()
+    self.built = True
 
   @classmethod
   def from_pretrained(
@@ -645,12 +476,6 @@ class BertModel(PretrainedModel):
         factor of 1.
     """
     lora.enable(self, rank, lora_alpha)
-
-  def build(self, input_shape: Any = None) -> None:
-    """Makes every variable; the config knows all sizes."""
-    if not self.built:  # Keras builds again what it loads.
-      for layer in (self.embeddings, self.encoder, self.pooler):
-        layer.build()
 
   def call(
     self,

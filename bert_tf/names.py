@@ -5,8 +5,6 @@ TensorFlow, which takes seconds, so this module imports nothing of the
 package.
 """
 
-from collections.abc import Collection, Sequence
-
 # Keras' dtype policy for each precision (layers/mixed_precision.py). TF32 is no
 # type of tensors: GPUs round the factors of float32 products to it.
 TF32 = "tf32"
@@ -26,17 +24,3 @@ OLD_NAMES = (
   "Python code for TensorFlow 1 has to be rewritten: docs/old_names.md says "
   "what each name became."
 )
-
-
-def find_scope(names: Collection[str], anchors: Sequence[str]) -> str:
-  """Returns what stands before the names of the only model in a file, or "".
-
-  For instance `module.`. The model has one name that ends with an anchor; the
-  first anchor that ends any of the names counts.
-  """
-  for anchor in anchors:
-    scopes = [n.removesuffix(anchor) for n in names if n.endswith(anchor)]
-    scopes = [scope for scope in scopes if scope[-1:] in ("", ".", "/")]
-    if scopes:
-      return scopes[0] if len(scopes) == 1 else ""
-  return ""

@@ -28,11 +28,10 @@ from keras import ops
 
 from bert_tf import distribution, names
 from bert_tf.model.kernels import backend
-from bert_tf.model.layers import serialization
 from bert_tf.model.tensor import Tensor
 
 
-@serialization.register
+@keras.saving.register_keras_serializable("bert_tf")
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
   """Rises linearly to init_lr, then falls linearly to 0.
 
@@ -143,7 +142,7 @@ class Scaled(NamedTuple):
   factor: Tensor  # float32 [].
 
 
-@serialization.register
+@keras.saving.register_keras_serializable("bert_tf")
 class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   """Adam without bias correction, with decoupled weight decay.
 

@@ -18,9 +18,7 @@ from bert_tf import modeling
 from bert_tf.cli import config_flags, devices, model_flags
 from bert_tf.model import heads, losses
 from bert_tf.tasks.pretraining import pretraining, pretraining_config
-from bert_tf.training import config as training_config
 from bert_tf.training import objective
-from bert_tf.training.estimator import Estimator
 
 # The generator is a quarter as wide as the discriminator, whose loss weighs 50
 # times as much (section 3.2 and appendix A).
@@ -85,6 +83,12 @@ class ElectraModel(heads.HeadModel):
 class ElectraObjective(objective.Objective):
   """The masked-LM loss of the generator and that of the discriminator."""
 
+  metrics = ("masked_lm_loss", "replaced_loss", "replaced_accuracy", "loss")
+
+  def build_model(self, config: modeling.BertConfig) -> ElectraModel:
+    """Returns both models."""
+    return ElectraModel(config)
+
   def weights(self, features: losses.Features, training: bool) -> dict:
     """Returns the numbers of masked pieces and of all pieces."""
     masked = tf.reduce_sum(features["masked_lm_weights"])
@@ -122,18 +126,11 @@ class ElectraObjective(objective.Objective):
     return [v for layer in unused for v in layer.trainable_variables]
 
 
-def build_estimator(
-  config: modeling.BertConfig, train: training_config.TrainConfig, *_: bool
-) -> Estimator:
-  """Returns the Estimator of both models."""
-  return Estimator(lambda: ElectraModel(config), ElectraObjective(), train)
-
-
 def _run() -> None:
   config = config_flags.build(
     pretraining_config.PretrainingConfig, **model_flags.values()
   )
-  pretraining.run(config, build_estimator=build_estimator)
+  pretraining.run(config, objective=ElectraObjective())
 
 
 if __name__ == "__main__":

@@ -207,14 +207,6 @@ def test_16_bit_runs_end_with_nearly_the_same_weights(folder, name):
   assert all(t.dtype == np.float32 for n, t in values.items() if "bert/" in n)
 
 
-@pytest.mark.slow
-@short_products.needed
-def test_the_scale_of_the_loss_is_resumed(folder):
-  values = tensors(folder / "float16")
-  assert values["loss_scale"] >= 1.0
-  assert values["loss_scale_good_steps"] <= 20
-
-
 @pytest.mark.parametrize("rows", [6, 7])
 @pytest.mark.parametrize("is_static", [True, False])
 def test_parts_of_a_batch_are_its_rows_in_order(rows, is_static):

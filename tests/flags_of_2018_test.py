@@ -1,7 +1,6 @@
 """The flags of the release exist, with the defaults of the release."""
 
 import pathlib
-import re
 
 import pytest
 
@@ -9,8 +8,6 @@ from tests.support import command_flags
 
 TESTS = pathlib.Path(__file__).resolve().parent
 PAGE = TESTS.parent / "docs" / "old_names.md"
-TRAINING = ("run_pretraining", "run_classifier", "run_squad")
-TPU = "use_tpu tpu_name tpu_zone gcp_project master num_tpu_cores".split()
 # Flags that a model's folder decides if they are not given, by script.
 MODEL_FILES = {"bert_config_file", "vocab_file"}
 UNSET_TODAY = {
@@ -54,23 +51,6 @@ def is_same(default, other):
     return float(default) == float(other)
   except ValueError:
     return default == other
-
-
-def test_the_record_matches_the_description_of_the_release(shared):
-  text = (shared / "behaviour.md").read_text()
-  _, text = text.split("## Flags and defaults")
-  text, _ = text.split("\n## ", 1)
-  block = re.search(r"master \(string\)\nunset; (.*)\.", text)
-  assert block and "num_tpu_cores (int) 8" in block[1]
-  for script, flags in RECORD.items():
-    line = re.search(rf"^\*\*{script}\*\*: (.*)\.$", text, re.MULTILINE)[1]
-    described = {
-      name: (kind, default.strip('"'))
-      for name, kind, default in re.findall(r"(\w+) \((\w+)\) ([^;]+)", line)
-    }
-    has_block = script in TRAINING
-    own = {n: f for n, f in flags.items() if not (has_block and n in TPU)}
-    assert own == described, script
 
 
 @pytest.mark.parametrize("script", RECORD)

@@ -1,12 +1,16 @@
 """Keras has to run on TensorFlow; what needs no Keras does not import it."""
 
+import gc
 import os
 import pathlib
 import subprocess
 import sys
+import weakref
 
 import keras
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_tf.model.kernels import backend
 
@@ -47,3 +51,13 @@ def test_tokenizers_examples_settings_and_downloads_need_no_keras():
   code += "assert 'keras' not in sys.modules"
   result = run_python("-c", code)
   assert result.returncode == 0, result.stderr
+
+
+def test_free_value_frees_a_variable_that_accepts_a_new_value():
+  variable = keras.Variable([1.0, 2.0], name="v")
+  value = weakref.ref(variable.value)
+  backend.free_value(variable)
+  gc.collect()
+  assert value() is None
+  with keras.StatelessScope([(variable, tf.constant([3.0, 4.0]))]):
+    np.testing.assert_array_equal(variable + 0.0, [3.0, 4.0])

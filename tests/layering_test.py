@@ -17,12 +17,12 @@ FOLDERS = (
 )
 
 # What reads and writes model folders and texts imports upwards, in functions.
-UPWARDS = (PACKAGE / "model" / "heads.py", PACKAGE / "modeling.py")
+UPWARDS = ("modeling", "model.heads", "model.pretrained_model")
 
 # Modules that work without TensorFlow, whose import takes seconds. Commands and
 # configs do so too.
 WITHOUT_TENSORFLOW = (
-  "checkpoint.hub.download",
+  "checkpoint.download",
   "checkpoint.run_info",
   "data.pretraining.masking",
   "files.atomic",
@@ -75,7 +75,7 @@ def imported_modules(path):
     ends = range(len(parts) if name.startswith("bert_tf.") else 0, 0, -1)
     candidates = (".".join(parts[:end]) for end in ends)
     imported.update(next(([c] for c in candidates if c in MODULES), []))
-  if path in UPWARDS:
+  if path in [MODULES[name] for name in UPWARDS]:
     imported -= {"checkpoint.model_folder", "export.preprocessor"}
   return imported
 

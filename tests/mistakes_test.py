@@ -14,16 +14,14 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf.checkpoint import checkpoints, convert, extend_vocab
+from bert_tf.checkpoint import convert, extend_vocab
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.cli import serve
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic, shard_files
-from bert_tf.inference import config as inference_config
-from bert_tf.inference import feature_extraction
 from bert_tf.server import config as server_config
-from bert_tf.tasks.pretraining import pretraining, pretraining_config
+from bert_tf.tasks.pretraining import pretraining_config
 from bert_tf.text import corpus, corpus_build, letter_case, text_config
 from tests.support import runs, worlds
 
@@ -48,16 +46,6 @@ def build_corpus(world, formats="text", **output):
   corpus_build.build_corpus(config, files, output)
 
 
-def not_finite(world):
-  """Copies the encoder with a bias that is nan; returns its checkpoint."""
-  path = world.copy("encoder") + "/model.ckpt-1"
-  reader = checkpoints.CheckpointReader(path)
-  tensors = {name: reader.get(name) for name in reader.shapes}
-  tensors["bert/pooler/dense/bias"][0] = np.nan
-  checkpoints.write(path, tensors)
-  return path
-
-
 def to(world, target_format, path, target="new/ckpt", **values):
   source = ModelFolder.open(path, **values)
   convert.convert(source, world.path(target), target_format)
@@ -65,7 +53,7 @@ def to(world, target_format, path, target="new/ckpt", **values):
 
 def check_pretraining(config):
   file = config.bert_config_file
-  pretraining.check(config, ModelFolder.open(None, bert_config_file=file))
+  config.resolve(ModelFolder.open(None, bert_config_file=file), None)
 
 
 def extend(world, word):
@@ -102,14 +90,6 @@ def untrained(world, model_class=bert_tf.Classifier):
   )
 
 
-def replace_texts(world):
-  path = world.write("in.txt", "a text\n")
-  config = inference_config.ExtractionConfig(
-    init_checkpoint=world.model("encoder"), layers=(-1,)
-  )
-  feature_extraction.extract_file(config, path, path, "jsonl")
-
-
 def serve_models(*folders):
   serve.CommandConfig(
     model=folders,
@@ -119,9 +99,6 @@ def serve_models(*folders):
 
 
 MISTAKES: Rows = {
-  "do_lower_case=True cased.txt": lambda w: w.classify(
-    vocab_file=w.write("cased.txt", CASED), do_lower_case=True
-  ),
   "v.txt [MASK]": lambda w: w.records(
     vocab_file=w.write("v.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na")
   ),
@@ -141,11 +118,6 @@ MISTAKES: Rows = {
     os.remove(w.path("data-00001-of-00003")),
     w.pretrain(input_file=w.path("data-*"), do_train=False, do_eval=True),
   ),
-  "data-00000-of-00002 data-00000-of-00003": lambda w: (
-    w.records(num_shards=2),
-    w.records(num_shards=3),
-    w.pretrain(input_file=w.path("data-*")),
-  ),
   "text.txt": lambda w: [
     list(corpus.read_shard(shard))
     for shard in corpus.plan_shards([w.text()], 2)
@@ -159,7 +131,7 @@ MISTAKES: Rows = {
     max_seq_length=16,
     bert_config_file=w.config_file(max_position_embeddings=8),
   ),
-  "data max_seq_length 16 32": lambda w: w.pretrain(max_seq_length=32),
+  "data max_seq_length=16": lambda w: w.pretrain(max_seq_length=32),
   "data input_ids 49": lambda w: w.pretrain(
     bert_config_file=w.config_file(vocab_size=50)
   ),
@@ -170,9 +142,6 @@ MISTAKES: Rows = {
     f"{w.records()},{w.unmasked()}", vocab_file=worlds.VOCAB_FILE
   ),
   "masked_lm_prob data mask=False": lambda w: w.pretrain(masked_lm_prob=0.2),
-  "data masked_lm_positions 2 9": lambda w: w.pretrain(
-    max_predictions_per_seq=9
-  ),
   "max_predictions_per_seq 17 max_seq_length 16": lambda w: w.pretrain(
     max_predictions_per_seq=17
   ),
@@ -211,10 +180,6 @@ MISTAKES: Rows = {
     ),
   ),
   "0 [1, 0]": lambda w: untrained(w).fit(["a", "b"], np.eye(2, dtype=int)),
-  "train.txt:1 'NN' tag_column": lambda w: w.tag(
-    "a NN B-X\nb VB O\n", tag_column=1
-  ),
-  "dev.txt:1 B-Y B-X": lambda w: w.tag(dev="a B-Y\n"),
   "train.txt tags": lambda w: w.tag("a\nb\n"),
   "dev.txt": lambda w: w.tag(dev="a\n"),
   "O": lambda w: w.tag("a O\n" * 40),
@@ -233,15 +198,6 @@ MISTAKES: Rows = {
   "predict_file": lambda w: w.answer(
     do_predict=True, train_file=w.squad_file(2)
   ),
-  "rows.json is not JSON": lambda w: w.answer(
-    train_file=w.write("rows.json", '{"id": 1}\n' * 2)
-  ),
-  "cmrc.json qas dictionary": lambda w: w.answer(
-    train_file=w.write("cmrc.json", '[{"qas": []}]')
-  ),
-  "train.txt:1 not a tag": lambda w: w.tag(
-    train='{"tokens": ["a"], "tags": ["O"]}\n' * 2
-  ),
   "train.jsonl:1": lambda w: w.classify(
     {"train.jsonl": worlds.TEXTS}, task_name="jsonl"
   ),
@@ -250,7 +206,6 @@ MISTAKES: Rows = {
     w.tag(do_eval=False, do_predict=True, num_train_epochs=4.0),
   ),
   "data another process": lambda w: while_written(w.path("data"), w.records),
-  "do_train do_eval": lambda w: w.pretrain(do_train=False),
   "model.ckpt-1": lambda w: w.pretrain(
     train={"init_checkpoint": w.model("pretraining") + "/model.ckpt-1"},
     bert_config_file=w.config_file(hidden_size=8),
@@ -263,24 +218,16 @@ MISTAKES: Rows = {
     {"train.csv": "text,label\na,good\nb,<b>bad</b>\nc,so so\nd,good\n"},
     train={"output_dir": w.copy("classifier")},
   ),
-  "encoder output_weights do_train": lambda w: w.evaluate(
-    train={"init_checkpoint": w.model("encoder")}
-  ),
   "encoder_only classifier do_train": lambda w: w.evaluate(
     train={"init_checkpoint": w.model("classifier"), "encoder_only": True}
   ),
-  "classifier ner": lambda w: bert_tf.TokenModel.from_pretrained(
-    w.model("classifier")
-  ),
-  "model.ckpt-1 output_checkpoint": lambda w: convert.slim(
-    w.model("encoder"), w.model("encoder") + "/model.ckpt-1"
+  "model.ckpt-1 output_checkpoint": lambda w: convert.convert(
+    ModelFolder.open(w.model("encoder")),
+    w.model("encoder") + "/model.ckpt-1",
   ),
   "new/bert_config.json another output_checkpoint": lambda w: (
     w.write("new/bert_config.json", '{"vocab_size": 9}'),
     to(w, "original", w.model("encoder")),
-  ),
-  "model.ckpt-1 bert/pooler/dense/bias": lambda w: to(
-    w, "hf", not_finite(w), "hf"
   ),
   "attention_direction=left_to_right": lambda w: to(
     w,
@@ -299,14 +246,6 @@ MISTAKES: Rows = {
   "pooling 'max' classification pooling": lambda w: export_to(
     w, task="classification", pooling="max"
   ),
-  "in.txt output_file": replace_texts,
-  "[MASK] the dog": lambda w: bert_tf.Predictor(w.model("pretraining")).predict(
-    "the dog"
-  ),
-  "word pieces": lambda w: bert_tf.Predictor(w.model("pretraining")).predict(
-    "[MASK] " * 600
-  ),
-  "out fit": lambda w: untrained(w).predict("a"),
   "x 'a'": lambda w: serve_models("a=x", "a=y"),
 }
 

@@ -20,9 +20,20 @@ def test_public_names_exist_and_are_listed(name):
     assert value.__module__.startswith("bert_tf.")
 
 
-def test_an_unknown_name_is_an_attribute_error():
-  with pytest.raises(AttributeError, match="BertModle"):
-    bert_tf.BertModle  # noqa: B018
+@pytest.mark.parametrize(
+  ("name", "here"),
+  [
+    ("BertModle", ""),
+    # `pipeline` of transformers is a folder here.
+    ("TFBertModel", "; use bert_tf.BertModel"),
+    ("BertForTokenClassification", "; use bert_tf.TokenModel"),
+    ("AutoModelForSequenceClassification", "; use bert_tf.ClassifierModel"),
+    ("AutoTokenizer", "; use bert_tf.BertTokenizer"),
+  ],
+)
+def test_an_unknown_name_is_answered_by_ours(name, here):
+  with pytest.raises(AttributeError, match=f"{name}'{here}$"):
+    getattr(bert_tf, name)
 
 
 def test_importing_the_package_imports_no_heavy_package():

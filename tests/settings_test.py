@@ -30,11 +30,6 @@ class Outer:
     settings.check(self)
 
 
-def test_a_setting_without_default_is_required():
-  with pytest.raises(TypeError, match="vocab_file"):
-    Outer()
-
-
 @pytest.mark.parametrize(
   ("values", "parts"),
   [
@@ -49,11 +44,10 @@ def test_invalid_values_are_named(values, parts):
     Outer(vocab_file="v", **values)
   for part in parts:
     assert part in str(error.value)
-
-
-@pytest.mark.parametrize("rate", [0.0, 1.0, None])
-def test_bounds_and_none_are_allowed(rate):
-  assert Outer(vocab_file="v", rate=rate).rate == rate
+  for rate in (0.0, 1.0, None):
+    assert Outer(vocab_file="v", rate=rate).rate == rate
+  with pytest.raises(ValueError, match="max_seq_length.*4.*5"):
+    Inner(max_seq_length=4)
 
 
 def test_an_overriding_field_keeps_the_bounds_of_the_setting():
@@ -64,11 +58,6 @@ def test_an_overriding_field_keeps_the_bounds_of_the_setting():
   assert Plain(vocab_file="v").rate == 0.25
   with pytest.raises(ValueError, match="rate.*-1.0"):
     Plain(vocab_file="v", rate=-1.0)
-
-
-def test_nested_values_are_checked_too():
-  with pytest.raises(ValueError, match="max_seq_length.*4.*5"):
-    Inner(max_seq_length=4)
 
 
 def resolve(config, saved):
@@ -97,14 +86,6 @@ def test_an_unset_value_is_the_saved_one():
   assert settled.strip_accents is True
   assert settled.inner.max_seq_length == 64
   assert (settled.plain, settled.rate) == (3, 0.5)
-
-
-def test_a_given_value_may_repeat_the_saved_one():
-  config = Outer(vocab_file="v", do_lower_case=False)
-  saved = {"do_lower_case": False}
-  assert resolve(config, saved) == Outer(
-    vocab_file="v", do_lower_case=False, inner=Inner(max_seq_length=384)
-  )
 
 
 def test_a_given_value_counts_more_and_the_log_says_so():

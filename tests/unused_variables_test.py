@@ -18,7 +18,7 @@ CONFIGS = {
     CONFIG, attention_direction="left_to_right"
   ),
 }
-TASKS = [task for task in task_registry.TASKS.values() if task.command]
+TASKS = [task for task in task_registry.TASKS.values() if task.model]
 
 
 def variables_without_gradient(model, loss_fn):

@@ -57,17 +57,6 @@ def test_rows_without_a_word_are_never_predicted(tmp_path, caplog):
   assert "500" in warning
 
 
-def test_blank_lines_at_the_end_are_not_words(tmp_path):
-  path = tmp_path / "vocab.txt"
-  for end in ("", "\n", "\n\n\n", "\n \n\t\r\n"):
-    path.write_text("[UNK]\na\n##b" + end)
-    vocab = tokenization.load_vocab(str(path))
-    assert vocab == {"[UNK]": 0, "a": 1, "##b": 2}
-  path.write_text("\n \n")
-  with pytest.raises(ValueError, match="vocab.txt.*empty"):
-    tokenization.load_vocab(str(path))
-
-
 def test_new_words_use_rows_without_a_word(tmp_path):
   folder = write_model(tmp_path / "m", blank_lines=3)
   out = str(tmp_path / "out")

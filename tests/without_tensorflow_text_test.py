@@ -11,15 +11,12 @@ import pytest
 
 from tests.support import checkout, docs_files, forks
 
-# Commands read the files of earlier ones, so either all run or none.
-pytestmark = pytest.mark.slow
-
 STUB = "raise ModuleNotFoundError(\"No module named 'tensorflow_text'\")\n"
 TRAINING = (
   "--bert_config_file=minilm/bert_config.json --do_train --train_batch_size=8 "
   "--max_seq_length=16 --nouse_xla"
 )
-# They run in this order.
+# Some read the files of those before them.
 WORKS = (
   "create-pretraining-data --input_file=in.txt --output_file=a.tf_record "
   "--vocab_file=minilm/vocab.txt --max_seq_length=16 "
@@ -42,49 +39,35 @@ NEEDS = (
 )
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-  path = tmp_path_factory.mktemp("files")
-  docs_files.write_all(path)
-  return path
-
-
-@pytest.fixture(scope="module")
-def run(folder):
-  """Returns a function that runs a command without tensorflow-text."""
-  stub = folder / "stub"
+@pytest.mark.slow
+def test_commands_work_without_the_package_or_name_it(tmp_path, run_script):
+  docs_files.write_all(tmp_path)
+  stub = tmp_path / "stub"
   stub.mkdir()
   (stub / "tensorflow_text.py").write_text(STUB)
   path = f"{stub}{os.pathsep}{checkout.ROOT}"
   environment = {**os.environ, "PYTHONPATH": path}
-  with forks.server(folder, environment) as server:
-    client = [forks.__file__, server, "-m", "bert_tf"]
+  with forks.server(stub, environment) as server:
+    client = [sys.executable, forks.__file__, server, "-m", "bert_tf"]
 
-    def run_command(command):
+    def run(command):
       return subprocess.run(
-        [sys.executable, *client, *command.split()],
-        cwd=folder,
+        [*client, *command.split()],
+        cwd=tmp_path,
         env=environment,
         stderr=subprocess.PIPE,
         text=True,
       )
 
-    yield run_command
-
-
-@pytest.mark.parametrize("command", WORKS)
-def test_a_command_works_without_the_package(command, run):
-  result = run(command)
-  assert result.returncode == 0, result.stderr
-
-
-def test_a_command_that_needs_the_package_names_it(folder, run, run_script):
-  arguments = ("--model=run", "--export_dir=texts")
-  exported = run_script("export", *arguments, cwd=folder)
-  assert exported.returncode == 0, exported.stderr
-  for command in NEEDS:
-    result = run(command)
-    assert result.returncode == 1
-    *_, line = result.stderr.splitlines()
-    assert "pip install 'tensorflow-text==2." in line
-    assert "Traceback" not in result.stderr
+    for command in WORKS:
+      result = run(command)
+      assert result.returncode == 0, (command, result.stderr)
+    arguments = ("--model=run", "--export_dir=texts")
+    exported = run_script("export", *arguments, cwd=tmp_path)
+    assert exported.returncode == 0, exported.stderr
+    for command in NEEDS:
+      result = run(command)
+      assert result.returncode == 1, command
+      *_, line = result.stderr.splitlines()
+      assert "pip install 'tensorflow-text==2." in line
+      assert "Traceback" not in result.stderr

@@ -1,8 +1,10 @@
-"""Names of tensors in checkpoints of this and of other programs."""
+"""Tensors in checkpoints of this and of other programs, and their names."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import keras
+import numpy as np
 
 from bert_tf.files import messages
 from bert_tf.model.layers import lora, mixed_precision
@@ -18,6 +20,18 @@ STATE_SCOPE = f"{GLOBAL_STEP}/"
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 
 _MAX_NAMED = 10  # Names that a message lists.
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensors:
+  """The tensors of a model; see checkpoints.CheckpointReader."""
+
+  path: str
+  shapes: Mapping[str, tuple[int, ...]]  # By name.
+  get: Callable[[str], np.ndarray]  # Reads the tensor of a name.
+  format: str = "original"
+  untrained: frozenset[str] = frozenset()
+  labels_words: bool = False
 
 
 def parameters(names: Iterable[str]) -> list[str]:

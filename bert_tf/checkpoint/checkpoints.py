@@ -8,7 +8,7 @@ variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 import glob
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
@@ -17,8 +17,15 @@ from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import distribution
-from bert_tf.checkpoint import checkpoint_names, hugging_face, model_garden
-from bert_tf.files import atomic, errors, paths
+from bert_tf.checkpoint import (
+  checkpoint_names,
+  download,
+  hugging_face,
+  model_garden,
+  run_info,
+)
+from bert_tf.checkpoint.checkpoint_names import Tensors
+from bert_tf.files import atomic, errors, messages, paths, text_lines
 from bert_tf.model import hugging_face_config
 from bert_tf.model.layers import lora
 
@@ -29,13 +36,11 @@ OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # Models for ONNX and LiteRT, which `bert-tf export` writes beside a run.json.
 RUNTIME_FILES = ("model.onnx", "model.tflite")
 
+RELEASED = "bert_model.ckpt"  # The prefix in the folders of 2018.
+
 _LIST_FILE = "checkpoint"
 _INDEX = ".index"
 _DATA = ".data-00000-of-00001"
-
-
-# A checkpoint that is missing or cannot be read completely.
-DamagedCheckpointError = errors.DamagedFileError
 
 
 class CheckpointReader:
@@ -45,6 +50,8 @@ class CheckpointReader:
     path: a prefix, without `.index`; the folder of a run, whose newest
       checkpoint is read; the folder of a SavedModel; or a file of Hugging
       Face's weights, see `hugging_face.open_model`.
+    keeps_names: whether to read Hugging Face's files as they are, under their
+      own names. They need not hold a BERT then.
 
   Attributes:
     path: the prefix, the folder of the SavedModel or the file.
@@ -54,63 +61,25 @@ class CheckpointReader:
     labels_words: whether a head is known to label words, not texts.
 
   Raises:
-    ValueError: if the folder of a run has no checkpoint, or for a file of
-      another runtime, which has no tensors to read.
-    DamagedCheckpointError: if path does not exist or the index cannot be read.
+    ValueError: for a file of another runtime, which has no tensors to read.
+    DamagedFileError: if there is no checkpoint, or if its index cannot be
+      read.
   """
 
-  def __init__(self, path: str) -> None:
+  def __init__(self, path: str, keeps_names: bool = False) -> None:
     if is_runtime_file(path):
       raise ValueError(
         f"{path} can only predict. Give the model that it was exported from."
       )
-    self.path, self.format = path, "original"
-    self.untrained: frozenset[str] = frozenset()
-    self.labels_words = False
-    self._read: Callable[[str], np.ndarray]
-    if hugging_face_config.is_weights(path):
-      model = hugging_face.open_model(path)
-      self.format, self.untrained = "hf", model.untrained
-      self.shapes, self._read = model.shapes, model.get
-      return
-    prefix = prefix_to_read(path) or find_latest(path)
-    if prefix is None:
-      raise ValueError(f"{path} has no checkpoint.")
-    if not is_saved_model(path):
-      self.path = prefix
-    with errors.reading(self.path):
-      self._open_tensorflow(prefix)
-
-  def _open_tensorflow(self, prefix: str) -> None:
-    reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-    shapes = reader.get_variable_to_shape_map()
-    keys = {checkpoint_names.from_key(key): key for key in shapes}
-    graph = trackable_object_graph_pb2.TrackableObjectGraph()
-    if OBJECT_GRAPH in shapes:
-      graph.ParseFromString(reader.get_tensor(OBJECT_GRAPH))
-    if is_saved_model(self.path):
-      keys = {
-        attribute.full_name: attribute.checkpoint_key
-        for node in graph.nodes
-        for attribute in node.attributes
-        if attribute.full_name
-      }
-    places = {
-      name: model_garden.Place(key, tuple(shapes[key]))
-      for name, key in keys.items()
-    }
-    if checkpoint_names.WORD_EMBEDDINGS not in places:
-      found, self.labels_words = model_garden.find_places(graph, shapes)
-      if found:
-        self.format, places = "model_garden", found
-    self.shapes = {name: place.shape for name, place in places.items()}
-
-    def read(name: str) -> np.ndarray:
-      value = reader.get_tensor(places[name].key)
-      is_original = self.format == "original"
-      return value if is_original else places[name].to_original(value)
-
-    self._read = read
+    if not hugging_face_config.is_weights(path):
+      tensors = _open_tensorflow(path)
+    elif keeps_names:
+      tensors = hugging_face.open_file(path)
+    else:
+      tensors = hugging_face.open_model(path)
+    self.path, self.format = tensors.path, tensors.format
+    self.shapes, self.untrained = tensors.shapes, tensors.untrained
+    self.labels_words, self._read = tensors.labels_words, tensors.get
 
   def get(self, name: str) -> np.ndarray:
     """Returns one tensor; raises as `get_any` and `check_finite`."""
@@ -129,33 +98,137 @@ class CheckpointReader:
     return value
 
   def get_any(self, name: str) -> np.ndarray:
-    """Returns one tensor; raises DamagedCheckpointError for damaged data."""
+    """Returns one tensor; raises DamagedFileError for damaged data."""
     with errors.reading(self.path):
       return self._read(name)
 
 
+def _open_tensorflow(path: str) -> Tensors:
+  """Opens a checkpoint or a SavedModel; raises as CheckpointReader."""
+  prefix = find_prefix(path)
+  is_export = is_saved_model(path)
+  path = path if is_export else prefix
+  with errors.reading(path):
+    reader = tf.compat.v1.train.NewCheckpointReader(prefix)
+    sizes = reader.get_variable_to_shape_map()
+    shapes = {key: tuple(size) for key, size in sizes.items()}
+    graph = trackable_object_graph_pb2.TrackableObjectGraph()
+    if OBJECT_GRAPH in shapes:
+      graph.ParseFromString(reader.get_tensor(OBJECT_GRAPH))
+    keys = {checkpoint_names.from_key(key): key for key in shapes}
+    if is_export:
+      keys = {
+        attribute.full_name: attribute.checkpoint_key
+        for node in graph.nodes
+        for attribute in node.attributes
+        if attribute.full_name
+      }
+    tensors = None
+    if checkpoint_names.WORD_EMBEDDINGS not in keys:
+      tensors = model_garden.open_model(path, graph, shapes, reader.get_tensor)
+    return tensors or Tensors(
+      path,
+      {name: shapes[key] for name, key in keys.items()},
+      lambda name: reader.get_tensor(keys[name]),
+    )
+
+
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
-  """Raises DamagedCheckpointError for tensors with NaN or infinite values."""
+  """Raises DamagedFileError for tensors with NaN or infinite values."""
   for name, value in tensors.items():
     is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
     if is_float and not np.isfinite(value).all():
-      raise DamagedCheckpointError(
+      raise errors.DamagedFileError(
         f"{path} holds values that are not finite, in {name}: its training had "
         "diverged."
       )
 
 
-def prefix_to_read(path: str) -> str | None:
-  """The prefix of the files to read; None for the folder of a run."""
+def find_prefix(path: str) -> str:
+  """Returns the prefix of the files of a checkpoint, a run or a SavedModel.
+
+  Raises DamagedFileError if there are none.
+  """
   if is_saved_model(path):
     return os.path.join(path, "variables", "variables")
-  if exists(path):
+  prefix = path if exists(path) else find_latest(path)
+  if prefix is None:
+    raise errors.DamagedFileError(
+      f"There is no checkpoint {path}: it is neither the output_dir of a run, "
+      f"nor is there a file {path}{_INDEX}."
+    )
+  return prefix
+
+
+def find_weights(path: str) -> str:
+  """Returns the weights at a path, as `ModelFolder.weights`.
+
+  Raises:
+    ValueError: if there is no such model, or more than one.
+  """
+  path = download.resolve_model(path)
+  folder = run_info.get_folder(path)
+  if paths.is_file(path):
+    has_run = paths.exists(os.path.join(folder, run_info.RUN_FILE))
+    can_predict = has_run and is_runtime_file(path)
+    if can_predict or hugging_face_config.is_weights(path):
+      return path
+    form = text_lines.name_format(paths.read_bytes(path, 64))
+    fault = f"it is {form}. " if form else ""
+    raise ValueError(f"{path} is not a model: {fault}{_advise([path])}")
+  if folder != path:
+    find_prefix(path)  # Raises if there is no checkpoint.
     return path
-  if paths.is_folder(path):
-    return None
-  raise DamagedCheckpointError(
-    f"model {path!r} not found: there is neither such a folder nor "
-    f"{path}{_INDEX}."
+  names = paths.list_folder(path)
+  # The folder, else the newest version below it.
+  versions = sorted(filter(str.isdecimal, names), key=int, reverse=True)
+  saved_models = [path, *(os.path.join(path, version) for version in versions)]
+  models = list(filter(is_saved_model, saved_models))[:1]
+  if newest := find_latest(path):
+    models.append(newest)
+  else:
+    prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
+    models += [os.path.join(path, prefix) for prefix in prefixes]
+  theirs = list(filter(hugging_face_config.is_weights, names))
+  if hugging_face.WEIGHTS in theirs or models:  # Others are copies of it.
+    theirs = [name for name in theirs if name == hugging_face.WEIGHTS]
+  models += [os.path.join(path, name) for name in theirs]
+  if run_info.RUN_FILE in names and not models:
+    runtime_files = filter(is_runtime_file, names)
+    models = [os.path.join(path, name) for name in runtime_files]
+  if len(models) == 1:
+    return models[0]
+  if models:
+    raise ValueError(f"{path} holds several models: {', '.join(models)}.")
+  raise ValueError(f"{path} holds no model that can be read: {_advise(names)}")
+
+
+def hash_weights(path: str) -> str:
+  """Returns a SHA-256 of a model's weights, in hexadecimal digits.
+
+  Hashes only the index of a TensorFlow checkpoint, which has a checksum per
+  tensor. A safetensors file has none, so all of it is hashed.
+  """
+  weights = find_weights(path)
+  if not hugging_face_config.is_weights(weights):
+    weights = f"{find_prefix(weights)}.index"
+  return paths.sha256(weights)
+
+
+def _advise(files: Sequence[str]) -> str:
+  names = [os.path.basename(path) for path in files]
+  found = f"there is {messages.join_names(names, 10) or 'nothing'}"
+  if any(path.endswith((".keras", ".weights.h5")) for path in files):
+    return f"{found}. Load it with Keras and call its `save_pretrained`."
+  if "pytorch_model.bin" in names:
+    return (
+      f"{found}. Have transformers write it as model.safetensors: "
+      "AutoModelForPreTraining.from_pretrained(FOLDER).save_pretrained(NEW)"
+    )
+  return (
+    f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
+    "of a run, a SavedModel, or model.safetensors or tf_model.h5 of "
+    "transformers' save_pretrained."
   )
 
 
@@ -280,7 +353,7 @@ def load_variables(
 
   Raises:
     ValueError: names variables that are missing or differ in shape.
-    DamagedCheckpointError: if the checkpoint cannot be read completely.
+    DamagedFileError: if the checkpoint cannot be read completely.
   """
   lora.reset(model)  # The checkpoint's kernels contain the updates already.
   variables = {
@@ -297,24 +370,3 @@ def load_variables(
     # With a wrong config, the model may have only some of the trained layers.
     logging.warning("%s also holds %s, unlike the model.", reader.path, unused)
   return [n for n in variables if n not in loaded or n in missing]
-
-
-def init_from_checkpoint(
-  model: keras.Model,
-  init_checkpoint: str | CheckpointReader,
-  encoder_only: bool = False,
-) -> list[str]:
-  """Loads the encoder from a checkpoint and, unless encoder_only, its heads.
-
-  Returns and raises as `load_variables`.
-  """
-  reader = init_checkpoint
-  if isinstance(reader, str):
-    reader = CheckpointReader(reader)
-  prefix = "bert/" if encoder_only else ""
-  missing = load_variables(reader, model, required="bert/", prefix=prefix)
-  num_all = len(model.weights)
-  restored = f"{num_all - len(missing)} of {num_all} variables restored"
-  untrained = f"; untrained: {', '.join(missing)}" if missing else ""
-  logging.info(f"{reader.path}: {restored}{untrained}.")
-  return missing

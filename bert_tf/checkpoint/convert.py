@@ -1,11 +1,10 @@
-"""Converts models to the original's or Hugging Face's format; slims them."""
+"""Converts models to the original's or Hugging Face's format."""
 
 import dataclasses
-import glob
 import json
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ from bert_tf.checkpoint import (
   hugging_face,
   run_info,
   sentence_transformers,
-  weights,
 )
+from bert_tf.checkpoint.checkpoints import CheckpointReader
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import (
   atomic,
@@ -40,6 +39,8 @@ class Pretrained:
   config: modeling.BertConfig
   # float32 arrays of encoder, pooler and heads, by the original's names.
   tensors: Mapping[str, np.ndarray]
+  # Variables that BERT does not have, which other formats cannot hold.
+  others: Mapping[str, np.ndarray]
   # The task, the labels and the settings of the tokenizer, if known.
   run: run_info.RunInfo
   vocab: bytes | None  # The content of vocab.txt.
@@ -62,16 +63,20 @@ class Pretrained:
     return {**self.encoder_files, **files}
 
 
-def read_pretrained(files: ModelFolder) -> Pretrained:
+def read_pretrained(files: ModelFolder, average_last: int = 1) -> Pretrained:
   """Reads a model of any format, without an optimizer's state.
 
-  Its task is the one that the heads among the tensors belong to. A warning
-  names tensors that BERT does not have, which are left out.
+  Its task is the one that the heads among the tensors belong to.
+
+  Args:
+    files: the model.
+    average_last: the number of the folder's newest checkpoints whose mean is
+      the model; 1 for the model alone.
 
   Raises:
-    ValueError: if tensors are missing, or have a wrong shape or dtype, if the
-      user's do_lower_case contradicts the vocabulary, or if the head has
-      another number of labels.
+    ValueError: if there are too few checkpoints, if tensors are missing, or
+      have a wrong shape or dtype, if the user's do_lower_case contradicts the
+      vocabulary, or if the head has another number of labels.
   """
   config, num_labels = files.config, files.shapes.get("output_bias", (0,))[0]
   with tf.Graph().as_default():  # Names and shapes only: no memory.
@@ -83,20 +88,28 @@ def read_pretrained(files: ModelFolder) -> Pretrained:
     for head in files.heads
     for name, shape in head.shapes.items()
   }
-  missing = [name for name in expected if name not in files.shapes]
-  reader = files.reader
-  assert reader
-  checkpoint_names.check_fits(reader.path, reader.shapes, expected, missing)
-  names = {*checkpoint_names.parameters(reader.shapes)}
-  if left_out := messages.join_names(sorted(names - expected.keys())):
-    logging.warning(
-      "%s: BERT has no %s, so they are left out.", reader.path, left_out
-    )
-  values = map(reader.get_floats, expected)
-  tensors = {n: np.asarray(v, np.float32) for n, v in zip(expected, values)}
+  assert files.reader
+  readers = [files.reader]
+  if average_last > 1:
+    readers = _open_newest(files.folder, average_last)
+  for reader in readers:
+    missing = [name for name in expected if name not in reader.shapes]
+    checkpoint_names.check_fits(reader.path, reader.shapes, expected, missing)
+  # In float64, the mean of equal values is exactly this value.
+  tensors = {}
+  for name in expected:
+    values = [reader.get_floats(name) for reader in readers]
+    mean = np.mean(values, axis=0, dtype=np.float64)
+    tensors[name] = np.asarray(mean, np.float32)
+  names = checkpoint_names.parameters(files.shapes)
+  others = {n: files.reader.get(n) for n in names if n not in expected}
+  if others and files.reader.format != "original":
+    others = _leave_out(others)
   if files.vocab_file:
     tokenizer_files.warn_of_differing(files.vocab_file)
   run = files.saved or run_info.RunInfo(task=task_registry.ENCODER.name)
+  if average_last > 1:  # Its scores are those of other weights.
+    run = dataclasses.replace(run, scores={})
   settings = dataclasses.replace(run.settings, **vars(files.case))
   run = dataclasses.replace(run, settings=settings)
   # Only the user knows the head of a task that is not registered.
@@ -115,13 +128,34 @@ def read_pretrained(files: ModelFolder) -> Pretrained:
     encoder_files = sentence_transformers.describe(
       run.settings, config.hidden_size
     )
-  return Pretrained(config, tensors, run, files.vocab_content, encoder_files)
+  return Pretrained(
+    config, tensors, others, run, files.vocab_content, encoder_files
+  )
+
+
+def _open_newest(folder: str, number: int) -> list[CheckpointReader]:
+  listed = checkpoints.list_checkpoints(folder)
+  # Step 0 is untrained, and so would only spoil the mean.
+  trained = [prefix for prefix in listed if not prefix.endswith("-0")]
+  if len(trained) < number:
+    raise ValueError(
+      f"`average_last={number}` needs as many trained checkpoints, but "
+      f"{folder} has {len(trained)}."
+    )
+  return [CheckpointReader(prefix) for prefix in trained[:number]]
+
+
+def _leave_out(others: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+  """Warns of variables that the format cannot hold; returns none of them."""
+  names = messages.join_names(sorted(others))
+  logging.warning("BERT has no %s, so they are left out.", names)
+  return {}
 
 
 def write_original(model: Pretrained, path: str) -> None:
   """Writes a checkpoint of the original, and the other files beside it."""
   _write_files(os.path.dirname(path) or ".", model.describe())
-  checkpoints.write(path, model.tensors)
+  checkpoints.write(path, {**model.tensors, **model.others})
 
 
 def _write_files(folder: str, contents: Mapping[str, bytes]) -> None:
@@ -136,7 +170,10 @@ def _write_files(folder: str, contents: Mapping[str, bytes]) -> None:
 
 
 def convert(
-  source: ModelFolder, target: str, target_format: str = "original"
+  source: ModelFolder,
+  target: str,
+  target_format: str = "original",
+  average_last: int = 1,
 ) -> Pretrained:
   """Writes a model of any format in another one, without optimizer's state.
 
@@ -145,78 +182,29 @@ def convert(
     target: the prefix of a checkpoint of the original, with run.json, config
       and vocabulary beside it; for "hf", a folder.
     target_format: "original", or "hf" for Hugging Face's.
+    average_last: see `read_pretrained`.
 
   Returns:
     The model as it is written.
 
   Raises:
-    ValueError: if the source is damaged or no BERT, if the target format cannot
-      hold it, or if the target has other files.
+    ValueError: as `read_pretrained`, if the target format cannot hold the
+      model, or if the target has other files or is the source.
     ImportError: for hf, without the package safetensors.
   """
-  model = read_pretrained(source)
+  if os.path.abspath(target) == os.path.abspath(str(source.weights)):
+    raise ValueError(f"`output_checkpoint` {target} is the input.")
+  model = read_pretrained(source, average_last)
   if target_format == "hf":
     model.config.check_bidirectional(str(source.weights))
     _write_hugging_face(model, target)
+  elif os.path.abspath(os.path.dirname(target)) == os.path.abspath(
+    source.folder
+  ):  # The other files are there already.
+    checkpoints.write(target, {**model.tensors, **model.others})
   else:
     write_original(model, target)
   return model
-
-
-def slim(path: str, target: str, average_last: int = 1) -> list[str]:
-  """Writes the means of a run's newest checkpoints, and the files beside them.
-
-  Leaves out an optimizer's state. If several are averaged, run.json loses its
-  scores, unless it stays in the same folder.
-
-  Returns:
-    Prefixes of the checkpoints that were read.
-
-  Raises:
-    ValueError: if there are too few checkpoints, if one is damaged or is the
-      target, or if files of another model are beside the target.
-  """
-  # Step 0 is untrained, and so would only spoil the mean.
-  listed = [
-    p for p in checkpoints.list_checkpoints(path) if not p.endswith("-0")
-  ]
-  prefixes = listed[:average_last] or [weights.find_weights(path)]
-  if len(prefixes) < average_last:
-    raise ValueError(
-      f"`average_last={average_last}` needs as many trained checkpoints, but "
-      f"{path} has {len(listed)}."
-    )
-  if os.path.abspath(target) in map(os.path.abspath, prefixes):
-    raise ValueError(f"`output_checkpoint` {target} is the input.")
-  shapes = checkpoints.CheckpointReader(prefixes[0]).shapes
-  checkpoint_names.check_is_bert(prefixes[0], shapes)
-  source = run_info.get_folder(prefixes[0])
-  folder = os.path.dirname(target) or "."
-  if os.path.abspath(source) != os.path.abspath(folder):
-    contents, run = run_info.read_files(source), run_info.read_run(source)
-    newest = checkpoints.find_latest(source) or prefixes[0]
-    if run and prefixes != [newest]:
-      run = dataclasses.replace(run, scores={})
-      contents[run_info.RUN_FILE] = run_info.to_json(run)
-    _write_files(folder, sentence_transformers.read_files(source) | contents)
-  average(prefixes, target)
-  return prefixes
-
-
-def average(prefixes: Sequence[str], target: str) -> None:
-  """Writes a checkpoint with the means of several, without optimizer slots.
-
-  Raises:
-    ValueError: if a checkpoint is missing or damaged, or lacks a variable.
-  """
-  readers = [checkpoints.CheckpointReader(prefix) for prefix in prefixes]
-  means = {}
-  for name in checkpoint_names.parameters(readers[0].shapes):
-    # In float64, the mean of equal values is exactly this value.
-    values = [reader.get(name) for reader in readers]
-    mean = np.sum(values, axis=0, dtype=np.float64) / len(readers)
-    means[name] = mean.astype(values[0].dtype)
-  checkpoints.write(target, means)
 
 
 def _write_hugging_face(model: Pretrained, folder: str) -> None:
@@ -227,17 +215,29 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
   with packages.needs_extra(hugging_face.WEIGHTS, extra="hf"):
     from safetensors import numpy as safetensors
 
+  if (temperature := model.run.temperature) != 1:  # transformers has none.
+    names = ("output_weights", "output_bias")
+    scaled = {name: model.tensors[name] / temperature for name in names}
+    scores = {**model.run.scores, "temperature": 1.0}
+    run = dataclasses.replace(model.run, scores=scores)
+    tensors = {**model.tensors, **scaled}
+    model = dataclasses.replace(model, tensors=tensors, run=run)
   if model.vocab is None:
     raise ValueError("Hugging Face's format needs a `vocab_file`.")
   vocab = tokenization.parse_vocab(model.vocab, run_info.VOCAB_FILE)
-  special = tokenizer_files.SPECIAL_TOKENS.items()
+  if lacking := [t for t in tokenization.SPECIAL_TOKENS if t not in vocab]:
+    raise ValueError(
+      f"Hugging Face's format needs {lacking[0]}, which the vocabulary lacks."
+    )
+  if model.others:
+    _leave_out(model.others)
   tokenizer_config = {
     "tokenizer_class": "BertTokenizer",
     "do_lower_case": model.run.settings.do_lower_case is not False,
     "strip_accents": model.run.settings.strip_accents,
     **tokenizer_files.FIXED_SETTINGS,
+    **tokenizer_files.SPECIAL_TOKENS,
     "model_max_length": model.config.max_position_embeddings,
-    **{name: token for name, token in special if token in vocab},
   }
   described = {
     hugging_face_config.CONFIG: _config(model, vocab),
@@ -250,14 +250,7 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
   } | model.describe()
   own = {*contents, hugging_face.WEIGHTS, *run_info.FILES}
   own |= {name.split("/")[0] for name in model.encoder_files}
-  for name in own:  # Of a conversion that was killed.
-    atomic.remove_unfinished(os.path.join(glob.escape(folder), name))
-  existing = paths.list_folder(folder) if paths.exists(folder) else []
-  if others := sorted(set(existing) - own):
-    # transformers might load them with the model.
-    raise ValueError(
-      f"`output_checkpoint` {folder} holds other files: {', '.join(others)}."
-    )
+  run_info.check_own_files(folder, [*own])  # transformers might load others.
   # transformers omits the encoder's prefix if a model has no head.
   prefix = "bert." if model.own_heads else ""
   tensors = {
@@ -275,25 +268,24 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
 
 
 def _config(model: Pretrained, vocab: Mapping[str, int]) -> dict[str, Any]:
-  own_heads = model.own_heads
-  if own_heads == heads.PretrainingModel.heads:
-    class_name = "BertForPreTraining"
-  elif len(own_heads) > 1:
-    names = ", ".join(head.name for head in own_heads)
-    raise ValueError(f"no class of transformers has all the heads {names}.")
-  else:
-    class_name = own_heads[0].hugging_face if own_heads else "BertModel"
+  classes = [head.hugging_face for head in model.own_heads] or ["BertModel"]
+  if model.own_heads == heads.PretrainingModel.heads:
+    classes = ["BertForPreTraining"]
+  if len(classes) > 1:
+    raise ValueError(
+      f"No class of transformers has the heads of {' and '.join(classes)}."
+    )
   activations = {"gelu_erf": "gelu", "gelu": "gelu_new", "": "linear"}
   hidden_act = (model.config.hidden_act or "").lower()
   keys = modeling.BertConfig.original_keys()
   config: dict[str, Any] = {
     **{key: getattr(model.config, key) for key in (*keys, "layer_norm_eps")},
     **hugging_face_config.FIXED_SETTINGS,
-    "architectures": [class_name],
+    "architectures": classes,
     "hidden_act": activations.get(hidden_act, hidden_act),
-    "pad_token_id": vocab.get("[PAD]", 0),
+    "pad_token_id": vocab["[PAD]"],
   }
-  if heads.CHOICES in own_heads or model.num_labels:
+  if heads.CHOICES in model.own_heads or model.num_labels:
     config["classifier_dropout"] = heads.CLASSIFIER_DROPOUT
   if model.num_labels:
     spec = model.run.labels
@@ -304,6 +296,9 @@ def _config(model: Pretrained, vocab: Mapping[str, int]) -> dict[str, Any]:
     if spec and spec.problem_type in hugging_face_config.PROBLEM_TYPES:
       problem_type = hugging_face_config.PROBLEM_TYPES[spec.problem_type]
       config["problem_type"] = problem_type
+    if spec and spec.problem_type == run_info.RANKING:
+      activation = {"activation_fn": "torch.nn.modules.activation.Sigmoid"}
+      config["sentence_transformers"] = activation
   return config
 
 
@@ -317,13 +312,9 @@ def _tokenizer(
   tokenizer["model"]["vocab"] = vocab
   tokenizer["normalizer"]["lowercase"] = run.settings.do_lower_case is not False
   tokenizer["normalizer"]["strip_accents"] = run.settings.strip_accents
-  added = [t for t in tokenizer["added_tokens"] if t["content"] in vocab]
-  for token in added:
+  for token in tokenizer["added_tokens"]:
     token["id"] = vocab[token["content"]]
-  tokenizer["added_tokens"] = sorted(added, key=lambda token: token["id"])
-  ends = tokenizer["post_processor"]["special_tokens"]
-  for name, end in ends.items():
-    end["ids"] = [vocab.get(name)]
-  if not ends.keys() <= vocab.keys():
-    tokenizer["post_processor"] = None
+  tokenizer["added_tokens"].sort(key=lambda token: token["id"])
+  for name, end in tokenizer["post_processor"]["special_tokens"].items():
+    end["ids"] = [vocab[name]]
   return tokenizer

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from bert_tf.checkpoint import checkpoint_names, convert, weights
+from bert_tf.checkpoint import checkpoint_names, checkpoints, convert
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import atomic, paths
 
@@ -49,7 +49,7 @@ def extend(
     ValueError: if a word cannot be one word piece, if there are too few slots
       or no new word, if the files do not fit, or if output_dir is in use.
   """
-  tokenizer = files.make_tokenizer(files.case)
+  tokenizer = files.tokenizer
   model = convert.read_pretrained(files)
   vocab = tokenizer.vocab
   words = tuple(dict.fromkeys(words))
@@ -106,8 +106,9 @@ def extend(
     run=dataclasses.replace(model.run, scores={}),
     vocab=b"\n".join([*lines, b""]),
   )
-  with atomic.folder(output_dir, last=f"{weights.RELEASED}.index") as folder:
-    convert.write_original(extended, os.path.join(folder, weights.RELEASED))
+  name = checkpoints.RELEASED
+  with atomic.folder(output_dir, last=f"{name}.index") as folder:
+    convert.write_original(extended, os.path.join(folder, name))
   return Extension(
     ids=ids,
     pieces=pieces,

@@ -1,17 +1,15 @@
 """Reads what transformers' `save_pretrained` writes, by the release's names."""
 
-import dataclasses
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from bert_tf import names as names_lib
 from bert_tf import task_registry
+from bert_tf.checkpoint.checkpoint_names import WORD_EMBEDDINGS, Tensors
 from bert_tf.files import errors, messages, packages, paths
 from bert_tf.model import hugging_face_config
 
@@ -27,28 +25,16 @@ _HEADS = {
 
 CHOICE_BIAS = "classifier.bias"  # Also that of the other classifiers.
 
-_WORDS = "bert/embeddings/word_embeddings"
+_MASKED_LM_BIAS = "cls/predictions/output_bias"
 # Tensors that are copies: the tied output matrix and its bias.
 _COPIES = {
-  "cls.predictions.decoder.weight": _WORDS,
-  "cls.predictions.decoder.bias": "cls/predictions/output_bias",
+  "cls.predictions.decoder.weight": WORD_EMBEDDINGS,
+  "cls.predictions.decoder.bias": _MASKED_LM_BIAS,
 }
 
-# The word embeddings of a model with a head, and of one without.
-_ANCHORS = (
-  "bert.embeddings.word_embeddings.weight",
-  "embeddings.word_embeddings.weight",
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Tensors:
-  """The tensors of a file."""
-
-  path: str
-  shapes: Mapping[str, tuple[int, ...]]  # By name.
-  get: Callable[[str], np.ndarray]  # Reads the tensor of a name.
-  untrained: frozenset[str] = frozenset()  # Names that the file lacks.
+# The word embeddings: what may stand before a model's names, and `bert.` in a
+# model with a head.
+_WORDS = re.compile(r"(|.*?\.)(bert\.)?embeddings\.word_embeddings\.weight")
 
 
 def open_model(path: str) -> Tensors:
@@ -72,9 +58,10 @@ def open_model(path: str) -> Tensors:
       "merge_and_unload, and save the result with save_pretrained."
     )
   config = hugging_face_config.read_config(os.path.dirname(path))
+  words = filter(None, map(_WORDS.fullmatch, file.shapes))
   # The scope of a file without a model_type might be `roberta.`.
-  anchors = _ANCHORS if config.model_type else _ANCHORS[:1]
-  scope = names_lib.find_scope(file.shapes, anchors)
+  scopes = [word[1] for word in words if word[2] or config.model_type]
+  scope = scopes[0] if len(scopes) == 1 else ""
   if scope:
     logging.info("%s: the tensors' prefix %s was dropped.", path, scope)
   keys = {key.removeprefix(scope): key for key in file.shapes}
@@ -87,8 +74,8 @@ def open_model(path: str) -> Tensors:
   if has_choices:  # It is the same for all choices of a question.
     names.pop(CHOICE_BIAS, None)
   model_types = (None, hugging_face_config.FIXED_SETTINGS["model_type"])
-  is_bert = _WORDS in names and config.model_type in model_types
-  if not is_bert or not config.hidden_size:
+  words_shape = file.shapes.get(names.get(WORD_EMBEDDINGS, ""), ())
+  if len(words_shape) != 2 or config.model_type not in model_types:
     raise ValueError(
       f"{path} does not hold one BERT model: its model_type is "
       f"{config.model_type!r}, and its tensors are "
@@ -110,32 +97,30 @@ def open_model(path: str) -> Tensors:
       value.astype(np.float32), get(original)
     ):
       raise ValueError(f"{key} in {path} must equal {original}.")
-  size, scope = config.hidden_size, "bert/pooler/dense/"
-  pooler = {f"{scope}kernel": (size, size), f"{scope}bias": (size,)}
-  layers = {"pooler": pooler}
-  if _COPIES["cls.predictions.decoder.bias"] in names:
-    # Our pre-training model has both heads.
+  size, scope = words_shape[1], "bert/pooler/dense/"
+  layers = {"pooler": {f"{scope}kernel": (size, size), f"{scope}bias": (size,)}}
+  if _MASKED_LM_BIAS in names:  # Our pre-training model has both heads.
     scope = "cls/seq_relationship/output_"
     head = {f"{scope}weights": (2, size), f"{scope}bias": (2,)}
     layers["next-sentence head"] = head
-  for layer, shapes in layers.items():
-    if shapes.keys() & names.keys():
+  shapes = {
+    name: file.shapes[key][:: -1 if name.endswith("/kernel") else 1]
+    for name, key in names.items()
+  }
+  for layer, missing in layers.items():
+    if missing.keys() & names.keys():
       continue
     logging.info(
       "%s: the model has no %s, so an untrained one was added.", path, layer
     )
-    for name, shape in shapes.items():
-      value = np.zeros(shape, np.float32)
+    shapes |= missing
+    for name, shape in missing.items():
+      added[name] = np.zeros(shape, np.float32)
       if len(shape) > 1:  # Zeros would pass no gradient to the layers below.
         # A truncated normal matrix, equal in every call.
         value = np.random.default_rng(0).standard_normal(shape, np.float32)
-        value = np.clip(value, -2, 2) * np.float32(config.initializer_range)
-      added[name] = value
-  all_shapes = {name: value.shape for name, value in added.items()}
-  for name, key in names.items():
-    shape = tuple(file.shapes[key])
-    all_shapes[name] = shape[::-1] if name.endswith("/kernel") else shape
-  return Tensors(path, all_shapes, get, frozenset(added))
+        added[name] = value.clip(-2, 2) * np.float32(config.initializer_range)
+  return Tensors(path, shapes, get, "hf", frozenset(added))
 
 
 def open_file(path: str) -> Tensors:

@@ -1,31 +1,14 @@
 """Lists the tensors of checkpoints and the differences between two."""
 
-import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
 
-from bert_tf.checkpoint import (
-  checkpoint_names,
-  checkpoints,
-  hugging_face,
-  weights,
-)
-from bert_tf.model import hugging_face_config
+from bert_tf.checkpoint import checkpoint_names
+from bert_tf.checkpoint.checkpoints import CheckpointReader, find_weights
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
-  """The properties of one tensor."""
-
-  name: str  # Name in the file.
-  shape: tuple[int, ...]
-  dtype: str  # Name of the dtype, such as "float32".
-  norm: float  # L2 norm.
-  is_state: bool  # Whether it belongs to the training, such as a slot.
-
-
-def open_tensors(path: str) -> hugging_face.Tensors:
+def open_tensors(path: str) -> CheckpointReader:
   """Opens a model's folder, a checkpoint, or a file of Hugging Face.
 
   The names are those in the file, or in a checkpoint of TensorFlow the
@@ -34,26 +17,33 @@ def open_tensors(path: str) -> hugging_face.Tensors:
   Raises:
     ValueError: if it is not one of these files, or if it is damaged.
   """
-  path = weights.find_weights(path)
-  if hugging_face_config.is_weights(path):
-    return hugging_face.open_file(path)
-  reader = checkpoints.CheckpointReader(path)
-  return hugging_face.Tensors(reader.path, reader.shapes, reader.get_any)
+  return CheckpointReader(find_weights(path), keeps_names=True)
 
 
-def rows(tensors: hugging_face.Tensors) -> Iterator[Row]:
-  """Yields a Row for each numeric tensor, sorted by name."""
-  model = set(checkpoint_names.parameters(tensors.shapes))
-  for name in sorted(tensors.shapes):
-    value = tensors.get(name)
-    if isinstance(value, np.ndarray | np.generic) and _is_number(value):
-      norm = float(np.linalg.norm(np.asarray(value, np.float64)))
-      shape = tuple(np.shape(value))
-      yield Row(name, shape, value.dtype.name, norm, name not in model)
+def describe(reader: CheckpointReader) -> Iterator[str]:
+  """Yields a line for each numeric tensor, sorted by name, and totals."""
+  model = set(checkpoint_names.parameters(reader.shapes))
+  sizes: dict[bool, list[int]] = {True: [], False: []}  # Of model and training.
+  for name in sorted(reader.shapes):
+    value = np.asarray(reader.get_any(name))
+    if _is_number(value):
+      shape = "x".join(map(str, value.shape)) or "scalar"
+      norm = float(np.linalg.norm(value.astype(np.float64)))
+      yield f"{name}  {shape}  {value.dtype.name}  norm {norm:.6g}"
+      sizes[name in model].append(value.size)
+  of_model, of_training = sizes[True], sizes[False]
+  yield (
+    f"{reader.path}: {sum(of_model):,} parameters in {len(of_model)} tensors"
+  )
+  if of_training:
+    yield (
+      f"and {sum(of_training):,} values of the optimizer and step in "
+      f"{len(of_training)}"
+    )
 
 
 def differences(
-  first: hugging_face.Tensors, second: hugging_face.Tensors
+  first: CheckpointReader, second: CheckpointReader
 ) -> Iterator[str]:
   """Yields a line for each tensor that differs or that only one file has."""
   for name in sorted({*first.shapes, *second.shapes}):
@@ -61,7 +51,7 @@ def differences(
       yield f"{name}: only in {first.path}"
     elif name not in first.shapes:
       yield f"{name}: only in {second.path}"
-    elif text := _difference(first.get(name), second.get(name)):
+    elif text := _difference(first.get_any(name), second.get_any(name)):
       yield f"{name}: {text}"
 
 
@@ -80,6 +70,6 @@ def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
   return f"max abs difference {np.abs(first - second).max():.6g}"
 
 
-def _is_number(value: np.ndarray | np.generic) -> bool:
+def _is_number(value: np.ndarray) -> bool:
   # NumPy has no kind for bfloat16.
   return value.dtype.kind in "fiub" or value.dtype.name == "bfloat16"

@@ -16,7 +16,7 @@ from absl import logging
 
 import bert_tf
 from bert_tf import settings, task_registry, tokenization
-from bert_tf.checkpoint import checkpoint_names, checkpoints, run_info, weights
+from bert_tf.checkpoint import checkpoint_names, checkpoints, run_info
 from bert_tf.checkpoint.checkpoints import is_saved_model
 from bert_tf.files import json_files, paths, tokenizer_files
 from bert_tf.model import heads, hugging_face_config
@@ -67,6 +67,7 @@ class ModelFolder:
     bert_config_file: str | None = None,
     vocab_file: str | None = None,
     task: str | None = None,
+    output_dir: str | None = None,
     **overrides: Any,
   ) -> "ModelFolder":
     """Finds a model and reads the files beside its weights.
@@ -78,6 +79,8 @@ class ModelFolder:
       bert_config_file: config of the model; None for the one in the folder.
       vocab_file: vocabulary of the model; None for the one in the folder.
       task: the task to use the model for; None for its own.
+      output_dir: the folder of a training. Without a path, the config and the
+        vocabulary are by default those of the run in it, which is resumed.
       **overrides: settings of the task by name; None for those of the model.
 
     Raises:
@@ -85,23 +88,28 @@ class ModelFolder:
         missing or damaged, or if `vocab_file` differs from that of a folder.
     """
     folder, found, reader, saved = "", None, None, None
-    own_vocab_file = None
+    own_config = os.path.join(output_dir or "", run_info.CONFIG_FILE)
+    if output_dir and not path and paths.exists(own_config):
+      bert_config_file = bert_config_file or own_config
+      vocab_file = vocab_file or tokenizer_files.find_vocab(output_dir)
     if path:
-      found = weights.find_weights(path)
+      found = checkpoints.find_weights(path)
       folder = run_info.get_folder(found)
       if not checkpoints.is_runtime_file(found):
         reader = checkpoints.CheckpointReader(found)
       saved = _read_saved(found, folder, reader)
-      # TF Hub's SavedModels have their vocabulary among the assets.
-      find, assets = tokenizer_files.find_vocab, os.path.join(folder, "assets")
-      own_vocab_file = find(folder) or find(assets)
       # Beside the prefix of a checkpoint, the vocabulary is only a default.
       has_run = paths.exists(os.path.join(folder, run_info.RUN_FILE))
       if found != path or has_run or is_saved_model(found):
         run_info.check_vocab(folder, vocab_file)
+      # TF Hub's SavedModels have their vocabulary among the assets.
+      find, assets = tokenizer_files.find_vocab, os.path.join(folder, "assets")
+      vocab_file = vocab_file or find(folder) or find(assets)
+    config, config_file = _read_config(bert_config_file, found, folder)
     return cls(
-      *_read_config(bert_config_file, found, folder),
-      vocab_file or own_vocab_file,
+      config,
+      config_file,
+      vocab_file,
       folder,
       found,
       reader,
@@ -109,27 +117,6 @@ class ModelFolder:
       task,
       {name: v for name, v in overrides.items() if v is not None},
     )
-
-  @classmethod
-  def open_start(
-    cls,
-    init_checkpoint: str | None,
-    output_dir: str,
-    *,
-    bert_config_file: str | None = None,
-    vocab_file: str | None = None,
-  ) -> "ModelFolder":
-    """Opens the model that a training starts from; see `open`.
-
-    Without an init_checkpoint, config and vocabulary are by default those of
-    the run in output_dir, which is resumed.
-    """
-    own_config = os.path.join(output_dir, run_info.CONFIG_FILE)
-    if not init_checkpoint and paths.exists(own_config):
-      bert_config_file = bert_config_file or own_config
-      vocab_file = vocab_file or tokenizer_files.find_vocab(output_dir)
-    files = {"bert_config_file": bert_config_file, "vocab_file": vocab_file}
-    return cls.open(init_checkpoint, **files)
 
   @functools.cached_property
   def shapes(self) -> _Shapes:
@@ -165,36 +152,31 @@ class ModelFolder:
         the user's task.
     """
     saved_task = self.saved.task if self.saved else None
-    task = self.task or saved_task
-    if self.is_runtime_file:
-      if not task or task != saved_task:
-        raise ValueError(
-          f"{self.weights} is for the task {saved_task}, which its "
-          f"{run_info.RUN_FILE} names, not for {task}."
-        )
-      return task
     # The tasks whose heads are complete, first that of the files.
     models = heads.list_model_classes(saved_task)
-    tasks = [m.task for m in models if not m.missing_variables(self.shapes)]
-    if task:
-      spec = task_registry.TASKS.get(task)
-      model = task_registry.load(spec.model) if spec else None
-      missing = model.missing_variables(self.shapes) if model else ()
-      if not missing:
-        return task
-      if self.task:
-        has = "It is an encoder, whose head has to be trained first."
-        if tasks:
-          has = f"It has heads for {' and '.join(tasks)}."
-        raise ValueError(
-          f"{self.weights} has no head for {task}: it lacks {missing[0]}. {has}"
-        )
+    tasks = [m.task for m in models if self._has_head(m.task)]
+    if self.task and not self._has_head(self.task):
+      raise ValueError(
+        f"{self.weights} has no head for {self.task}. It has "
+        f"{' and '.join(tasks) or 'none: its head has to be trained first'}."
+      )
+    task = self.task or saved_task
+    if task and self._has_head(task):
+      return task
     if len(tasks) > 1:
       raise ValueError(
         f"{self.weights} has heads of several tasks: {', '.join(tasks)}. Set "
         "`task` to one."
       )
     return tasks[0] if tasks else task_registry.ENCODER.name
+
+  def _has_head(self, task: str) -> bool:
+    """Returns whether there are all variables of a task's head, if any."""
+    if self.is_runtime_file:  # It computes the outputs of one head.
+      return self.saved is not None and self.saved.task == task
+    spec = task_registry.TASKS.get(task)
+    model = task_registry.load(spec.model) if spec else None
+    return not model or not model.missing_variables(self.shapes)
 
   @functools.cached_property
   def labels(self) -> run_info.LabelSpec | None:
@@ -206,15 +188,13 @@ class ModelFolder:
     spec = task_registry.TASKS.get(self.task_name)
     if spec and not spec.label_defaults:
       return None
-    if not self.saved or not (labels := self.saved.labels):
+    saved = self.saved
+    labels = saved.labels if saved and saved.task == self.task_name else None
+    if not labels:
       raise ValueError(
         f"The labels of {self.weights} are unknown, because {self.folder} has "
-        f"no {run_info.LABEL_MAP_FILE}. Copy the file of the run there."
-      )
-    if self.saved.task != self.task_name:
-      raise ValueError(
-        f"{self.weights} is not a model of `task={self.task_name}`, but of "
-        f"{self.saved.task}."
+        f"no {run_info.LABEL_MAP_FILE} of a model of `task={self.task_name}`. "
+        "Copy the file of its run there."
       )
     if self.is_runtime_file:
       return labels
@@ -233,7 +213,7 @@ class ModelFolder:
       ValueError: if the user gives a setting that the task does not have, or a
         value that does not fit the model.
     """
-    given = _as_settings(self.task_name, self.given)
+    given = _as_settings(self.task_name, {**self.given, **vars(self.case)})
     return self.resolve(given, self.task_name, labels=self.labels)
 
   @functools.cached_property
@@ -277,10 +257,7 @@ class ModelFolder:
     run, where = self.saved, self.folder
     if resumed:
       run, where = resumed, os.path.join(output_dir, run_info.RUN_FILE)
-    if run is self.saved and letter_case.get_case(given) == self._given_case:
-      case = self.case  # It is logged once.
-    else:
-      case = self._resolve_case(given, run)
+    case = self._resolve_case(given, run)
     if self.vocab_file and case.do_lower_case is None:
       case = dataclasses.replace(case, do_lower_case=True)
     config: Any = dataclasses.replace(given, **vars(case))
@@ -292,11 +269,6 @@ class ModelFolder:
     )
     self.config.check_lengths(config.max_seq_length, self.config_file)
     return config
-
-  @property
-  def _given_case(self) -> letter_case.Case:
-    names = ("do_lower_case", "strip_accents")
-    return letter_case.Case(*map(self.given.get, names))
 
   def _resolve_case(
     self, given: Any, run: run_info.RunInfo | None
@@ -330,20 +302,22 @@ class ModelFolder:
   @functools.cached_property
   def case(self) -> letter_case.Case:
     """How to treat upper case and accents: the user's choice or a guess."""
-    return self._resolve_case(self._given_case, self.saved)
+    names = ("do_lower_case", "strip_accents")
+    given = letter_case.Case(*map(self.given.get, names))
+    return self._resolve_case(given, self.saved)
 
   @functools.cached_property
-  def tokenizer(self) -> tokenization.FullTokenizer | None:
-    """The tokenizer; None without a vocabulary.
-
-    Raises:
-      ValueError: if the letter case contradicts the vocabulary or a released
-        checkpoint, or if the vocabulary lacks [UNK].
-    """
-    return self.make_tokenizer(self.case) if self.vocab_file else None
+  def tokenizer(self) -> tokenization.FullTokenizer:
+    """The tokenizer for texts; raises as `make_tokenizer`."""
+    return self.make_tokenizer(self.case)
 
   def make_tokenizer(self, case: Any) -> tokenization.FullTokenizer:
-    """Returns a tokenizer with the letter case of a Case or of settings."""
+    """Returns a tokenizer with the letter case of a Case or of settings.
+
+    Raises:
+      ValueError: without a vocabulary, if the letter case contradicts it or a
+        released checkpoint, or if it lacks [UNK].
+    """
     lower = case.do_lower_case is not False
     tokenization.validate_case_matches_checkpoint(lower, self.weights)
     path = self.needed_vocab()
@@ -360,10 +334,8 @@ class ModelFolder:
     Raises:
       ValueError: as `load`, and if the class has labels that are not known.
     """
-    spec = task_registry.ENCODER
-    if model_class:
-      spec = task_registry.TASKS[model_class.task]
-    labels = self.labels if spec.label_defaults else None
+    spec = task_registry.TASKS[model_class.task] if model_class else None
+    labels = self.labels if spec and spec.label_defaults else None
     num_outputs = labels.num_outputs if labels else 0
     config = self.config.without_random_values()
     model = heads.build_model(model_class, config, num_outputs)
@@ -401,21 +373,16 @@ def save(
   model: Any, folder: str, vocab_file: str | None, changes: Mapping[str, Any]
 ) -> None:
   """Writes the model folder of `PretrainedModel.save_pretrained`."""
-  there = paths.list_folder(folder) if paths.exists(folder) else []
-  own = (*run_info.FILES, weights.RELEASED)
-  if others := [name for name in there if not name.startswith(own)]:
-    raise ValueError(f"{folder} holds other files, such as {others[0]}.")
-  given, saved, spec = dict(changes), model.run, task_registry.TASKS[model.task]
-  info = run_info.RunInfo(task=spec.name)
-  if saved and saved.task == spec.name:  # Its examples and scores are old.
-    info = dataclasses.replace(
-      info, labels=saved.labels, training=saved.training
-    )
+  run_info.check_own_files(folder, (*run_info.FILES, checkpoints.RELEASED))
+  given, spec, run = dict(changes), task_registry.TASKS[model.task], model.run
+  if not run or run.task != spec.name:
+    run = run_info.RunInfo(task=spec.name)
+  labels = run.labels
   if spec.label_defaults:
     names = {field.name for field in dataclasses.fields(run_info.LabelSpec)}
     named = {name: given.pop(name) for name in names & given.keys()}
     numbered = hugging_face_config.numbered_labels(model.num_labels)
-    labels = info.labels or run_info.LabelSpec(*spec.label_defaults, numbered)
+    labels = labels or run_info.LabelSpec(*spec.label_defaults, numbered)
     labels = dataclasses.replace(labels, **named)
     classifies = labels.problem_type == run_info.CLASSIFICATION
     if classifies and model.num_labels == 1:
@@ -424,16 +391,20 @@ def save(
       raise ValueError(
         f"{len(labels.labels)} labels do not fit {model.num_labels} outputs."
       )
-    info = dataclasses.replace(info, labels=labels)
   files = ModelFolder(
     model.config,
     os.path.join(folder, run_info.CONFIG_FILE),
     vocab_file or model.vocab_file,
-    saved=saved,
+    saved=model.run,
   )
   settings = _as_settings(spec.name, given)
-  settings = files.resolve(settings, spec.name, labels=info.labels)
-  info = dataclasses.replace(info, settings=settings)
+  # The examples and scores are those of other weights.
+  info = run_info.RunInfo(
+    task=spec.name,
+    settings=files.resolve(settings, spec.name, labels=labels),
+    labels=labels,
+    training=run.training,
+  )
   vocab_content = files.vocab_content
   if vocab_content is None and model.preprocessor:
     tokens = model.preprocessor.tokenizer.vocab
@@ -446,7 +417,7 @@ def save(
     )
   described = run_info.describe(info, model.config, vocab_content)
   run_info.write_files(folder, described)
-  checkpoints.write(os.path.join(folder, weights.RELEASED), tensors)
+  checkpoints.write(os.path.join(folder, checkpoints.RELEASED), tensors)
 
 
 def _as_settings(task: str, given: Mapping[str, Any]) -> Any:
@@ -466,17 +437,18 @@ def _read_config(
   config_file: str | None, path: str | None, folder: str
 ) -> tuple[BertConfig, str]:
   """Reads the user's config, else the one beside the weights, and its path."""
-  if not path and not config_file:
-    raise ValueError(
-      "There is no model. Set `model` to the folder of one, or set "
-      "`bert_config_file` and `vocab_file`."
-    )
   is_hugging_face = hugging_face_config.is_weights(path or "")
   if not config_file:
+    if not path:
+      raise ValueError(
+        "There is no model. Set `model` to the folder of one, or set "
+        "`bert_config_file` and `vocab_file`."
+      )
     config_file = os.path.join(folder, run_info.CONFIG_FILE)
     theirs = os.path.join(folder, hugging_face_config.CONFIG)
-    has_theirs = not paths.exists(config_file) and paths.exists(theirs)
-    if has_theirs or is_hugging_face:
+    if is_hugging_face or (
+      not paths.exists(config_file) and paths.exists(theirs)
+    ):
       config_file = theirs
     if not paths.exists(config_file):
       raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
@@ -497,10 +469,10 @@ def _read_saved(
 
   It comes from run.json, else label_map.json, or from Hugging Face's files.
   """
-  if hugging_face_config.is_weights(path):
-    assert reader
-    return _read_hugging_face(folder, reader.shapes)
-  if run := run_info.read_run(folder):
+  run = run_info.read_run(folder)
+  if reader and reader.format == "hf":
+    return _read_hugging_face(run, folder, reader.shapes)
+  if run:
     newest = checkpoints.find_latest(folder) or path
     is_newest = os.path.basename(newest) == os.path.basename(path)
     if paths.exists(f"{path}.index") and not is_newest:
@@ -519,51 +491,57 @@ def _read_saved(
   return run_info.RunInfo(task=task.name, labels=labels)
 
 
-def _read_hugging_face(folder: str, shapes: _Shapes) -> run_info.RunInfo:
+def _read_hugging_face(
+  run: run_info.RunInfo | None, folder: str, shapes: _Shapes
+) -> run_info.RunInfo:
   config = hugging_face_config.read_config(folder)
   task = hugging_face_config.find_task(config)
   num_labels = shapes.get("output_bias", (0,))[0]
   if num_labels and not task.label_defaults:
     task = task_registry.CLASSIFICATION
   # A run.json of this task adds the settings that Hugging Face's files lack.
-  run = run_info.read_run(folder)
   if not run or run.task != task.name:
     run = run_info.RunInfo(task=task.name)
-  case = tokenizer_files.read_case(folder)
-  known = {name: v for name, v in vars(case).items() if v is not None}
+  case = vars(tokenizer_files.read_case(folder)).items()
+  known = {name: value for name, value in case if value is not None}
   known_settings = dataclasses.replace(run.settings, **known)
   run = dataclasses.replace(run, settings=known_settings)
-  if not num_labels or not task.label_defaults:
+  if not num_labels:
     return run
   path = os.path.join(folder, hugging_face_config.CONFIG)
   ids = [str(i) for i in range(num_labels)]
-  names = config.id2label
-  if names is None:
-    names = dict(zip(ids, hugging_face_config.numbered_labels(num_labels)))
+  numbered = dict(zip(ids, hugging_face_config.numbered_labels(num_labels)))
+  names = numbered if config.id2label is None else config.id2label
   if sorted(names) != sorted(ids):
     raise ValueError(
       f"id2label of {path} has the ids {', '.join(sorted(names))}, but the "
       f"classifier has {num_labels} labels."
     )
-  task_name, problem_type = task.label_defaults
-  if run.labels:
-    task_name, problem_type = run.labels.task_name, run.labels.problem_type
-  labels = tuple(names[i] for i in ids)
+  labels = {
+    **dict(zip(("task_name", "problem_type"), task.label_defaults or ())),
+    **(run.labels.label_map() if run.labels else {}),
+    "labels": [names[i] for i in ids],
+  }
   if task is task_registry.CLASSIFICATION:
-    ours = {v: k for k, v in hugging_face_config.PROBLEM_TYPES.items()}
-    problem_type = ours.get(config.problem_type or "", "")
+    theirs = hugging_face_config.PROBLEM_TYPES.items()
+    ours = {v: k for k, v in theirs if k != run_info.RANKING}
+    problem_type = ours.get(config.problem_type or "")
     if not problem_type:
       # transformers leaves id2label out if there are two labels without names.
       if config.id2label is None and num_labels != 2:
         return run
       # As transformers infers it.
       problem_type = "regression" if num_labels == 1 else "classification"
+    labels["problem_type"] = problem_type
     if problem_type == run_info.REGRESSION:
-      labels = ()
+      labels["labels"] = []
       given = (config.sentence_transformers or {}).get("activation_fn")
       given = given or config.sbert_ce_default_activation_function
-      if given and not str(given).endswith("Identity"):
+      activation = str(given or "Identity").rpartition(".")[2]
+      if activation == "Sigmoid":  # A cross-encoder of sentence-transformers.
+        labels["problem_type"] = run_info.RANKING
+      elif activation != "Identity":
         logging.warning(f"{path}: predictions are logits, without its {given}.")
-  spec = run_info.LabelSpec(task_name, problem_type, labels)
-  run_info.check_labels(f"id2label of {path}", spec)
+  where = f"id2label of {path}"
+  spec = json_files.check(labels, run_info.LabelSpec, where)
   return dataclasses.replace(run, labels=spec)

@@ -5,25 +5,22 @@ object, and the leaves are keys of tensors. This module uses the attributes'
 names, so that tf-models-official need not be installed.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from bert_tf.checkpoint.checkpoint_names import Tensors
 
 # Attributes of a model that hold its encoder, and its heads.
 _TO_ENCODER = ("encoder_network", "_network", "encoder")
 _TO_HEADS = ("masked_lm", "classifier", "span_labeling")
 
-# Paths of the embedding tables, by the original's names.
+# Paths of the embedding tables, by the ends of the original's names.
 _TABLES = {
-  "bert/embeddings/word_embeddings": "encoder/_embedding_layer/embeddings",
-  "bert/embeddings/position_embeddings": (
-    "encoder/_position_embedding_layer/embeddings"
-  ),
-  "bert/embeddings/token_type_embeddings": (
-    "encoder/_type_embedding_layer/embeddings"
-  ),
+  "word_embeddings": "_embedding_layer",
+  "position_embeddings": "_position_embedding_layer",
+  "token_type_embeddings": "_type_embedding_layer",
 }
 # Paths from an encoder layer, by the original's scopes.
 _LAYER = {
@@ -54,49 +51,35 @@ _HEAD_POOLERS = ("model/classification_heads/0/dense", "model/classifier/dense")
 _TEXTS_HEAD = "model/classifier/out_proj"
 
 
-class Place(NamedTuple):
-  """Where a tensor of the original is in a checkpoint."""
-
-  key: str
-  # Its shape in the original. The values have the same order, unless they are
-  # transposed.
-  shape: tuple[int, ...]
-  is_transposed: bool = False
-
-  def to_original(self, value: np.ndarray) -> np.ndarray:
-    """Converts the tensor of the checkpoint to the original's."""
-    value = value.T if self.is_transposed else value.reshape(self.shape)
-    return np.ascontiguousarray(value)
-
-
-def find_places(
+def open_model(
+  path: str,
   graph: trackable_object_graph_pb2.TrackableObjectGraph,
   shapes: Mapping[str, tuple[int, ...]],
-) -> tuple[dict[str, Place], bool]:
-  """Finds an encoder and the heads of its model in a graph of objects.
+  read: Callable[[str], np.ndarray],
+) -> Tensors | None:
+  """Opens an encoder and the heads of its model under the original's names.
+
+  Other tensors of the model have their keys as names.
 
   Args:
-    graph: the graph; its first object is the root.
+    path: the checkpoint.
+    graph: the objects in it; the first one is the root.
     shapes: the shapes of the tensors by key.
+    read: reads the tensor of a key.
 
   Returns:
-    The places by the original's names. Other tensors of the model have their
-    keys as names. Without exactly one encoder, there are none. The second value
-    is whether the model has a head that labels words.
+    The tensors; None unless there is exactly one encoder.
   """
-  edges = [
-    {edge.local_name: edge.node_id for edge in node.children}
-    for node in graph.nodes
-  ]
+  edges = [{e.local_name: e.node_id for e in n.children} for n in graph.nodes]
   keys = [
-    node.attributes[0].checkpoint_key if node.attributes else None
+    node.attributes[0].checkpoint_key if node.attributes else ""
     for node in graph.nodes
   ]
   # Attributes that only an encoder has.
   own = {"_embedding_layer", "_transformer_layers"}
   encoders = [i for i, names in enumerate(edges) if own <= names.keys()]
   if len(encoders) != 1:
-    return {}, False
+    return None
   [encoder] = encoders
   models = [
     i
@@ -114,9 +97,9 @@ def find_places(
       node = None if node is None else edges[node].get(name)
     return node
 
-  def below(*nodes: int | None) -> set[int]:
+  def find_below(*paths: str) -> set[int]:
     seen: set[int] = set()
-    waiting = [node for node in nodes if node is not None]
+    waiting = [node for path in paths if (node := follow(path)) is not None]
     while waiting:
       node = waiting.pop()
       if node not in seen:
@@ -125,44 +108,50 @@ def find_places(
     return {node for node in seen if keys[node]}
 
   poolers = [p for p in _HEAD_POOLERS if follow(p) is not None]
-  pooler = poolers[0] if poolers else _ENCODER_POOLER
   is_of_texts = follow(_TEXTS_HEAD) is not None
   outputs = {**_OUTPUTS, "": _TEXTS_HEAD if is_of_texts else "model/classifier"}
-  scopes = {**_SCOPES, "bert/pooler/dense/": pooler}
+  scopes = {**_SCOPES, "bert/pooler/dense/": (*poolers, _ENCODER_POOLER)[0]}
   for i in range(len(edges[edges[encoder]["_transformer_layers"]])):
-    for scope, path in _LAYER.items():
-      path = f"encoder/_transformer_layers/{i}/{path}"
-      scopes[f"bert/encoder/layer_{i}/{scope}/"] = path
-  nodes = {name: follow(path) for name, path in _TABLES.items()}
-  for scope, path in (*scopes.items(), *outputs.items()):
+    for scope, layer in _LAYER.items():
+      layer = f"encoder/_transformer_layers/{i}/{layer}"
+      scopes[f"bert/encoder/layer_{i}/{scope}/"] = layer
+  places = {
+    f"bert/embeddings/{name}": f"encoder/{table}/embeddings"
+    for name, table in _TABLES.items()
+  }
+  for scope, layer in scopes.items():
     for end in ("kernel", "bias", "gamma", "beta"):
-      name = scope + end
-      if scope in outputs:
-        name = scope + {"kernel": "output_weights"}.get(end, f"output_{end}")
-      nodes[name] = follow(f"{path}/{end}")
-  places = {}
-  for name, node in nodes.items():
-    if node is None or not keys[node]:
-      continue
-    key = str(keys[node])
-    shape, is_transposed = tuple(shapes[key]), name.endswith("output_weights")
+      places[scope + end] = f"{layer}/{end}"
+  for scope, layer in outputs.items():
+    places[f"{scope}output_weights"] = f"{layer}/kernel"
+    places[f"{scope}output_bias"] = f"{layer}/bias"
+  nodes = {name: follow(place) for name, place in places.items()}
+  named = {n: keys[i] for n, i in nodes.items() if i is not None and keys[i]}
+  model_shapes = {}
+  for name, key in named.items():
+    shape = shapes[key]
     # Without the axis of the attention heads.
     if "/attention/self/" in name:
       shape = (*shape[:-2], shape[-2] * shape[-1])
     elif name.endswith("/attention/output/dense/kernel"):
       shape = (shape[0] * shape[1], shape[2])
-    elif is_transposed:
+    elif name.endswith("output_weights"):
       shape = shape[::-1]
-    places[name] = Place(key, shape, is_transposed)
-  heads = (
-    follow(f"model/{head}") for head in (*_TO_HEADS, "classification_heads")
-  )
-  others = below(encoder, *heads)
-  others -= {node for node in nodes.values() if node is not None}
+    model_shapes[name] = shape
+  heads = (f"model/{head}" for head in (*_TO_HEADS, "classification_heads"))
+  others = find_below("encoder", *heads) - {*nodes.values()}
   if poolers:  # The model does not use the encoder's own pooler.
-    others -= below(follow(_ENCODER_POOLER))
+    others -= find_below(_ENCODER_POOLER)
   for node in others:
-    key = str(keys[node])
-    places[key] = Place(key, tuple(shapes[key]))
-  has_words = "output_weights" in places and not is_of_texts
-  return places, has_words
+    named[keys[node]], model_shapes[keys[node]] = keys[node], shapes[keys[node]]
+
+  def get(name: str) -> np.ndarray:
+    value = read(named[name])
+    if name.endswith("output_weights"):
+      return np.ascontiguousarray(value.T)
+    return value.reshape(model_shapes[name])
+
+  labels_words = "output_weights" in named and not is_of_texts
+  return Tensors(
+    path, model_shapes, get, "model_garden", labels_words=labels_words
+  )

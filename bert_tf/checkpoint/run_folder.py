@@ -30,6 +30,7 @@ class RunFolder:
   task: str  # One of registry.TASKS.
   # Whether this process trains the run. Another one keeps its settings.
   is_training: bool = True
+  records_dir: str = ""  # Where `exclusive` lets this process write records.
 
   @functools.cached_property
   def info(self) -> run_info.RunInfo | None:
@@ -76,32 +77,19 @@ class RunFolder:
     """Locks the folder for training; yields the folder, opened again.
 
     Removes unfinished files of killed processes. A run may be evaluated while
-    it trains. Raises OSError if another process trains here.
+    it trains, by several processes, so each of them has a temporary folder for
+    its records. Raises OSError if another process trains here.
     """
-    if not do_train or not distribution.is_chief():
-      distribution.barrier()  # Else the chief removes what this one writes.
-      yield RunFolder(self.path, self.task, do_train)
-      return
-    with atomic.lock_folder(self.path):
-      for folder in (self.path, os.path.join(self.path, "best")):
-        # A link named best may lead to files that are not of this run.
-        if folder == self.path or not os.path.islink(folder):
+    with contextlib.ExitStack() as stack:
+      records_dir = self.path
+      if not do_train:
+        records_dir = stack.enter_context(tempfile.TemporaryDirectory())
+      elif distribution.is_chief():
+        stack.enter_context(atomic.lock_folder(self.path))
+        for folder in (self.path, os.path.join(self.path, "best")):
           atomic.remove_unfinished(os.path.join(glob.escape(folder), "*"))
-      distribution.barrier()
-      yield RunFolder(self.path, self.task)
-
-  @contextlib.contextmanager
-  def open_records_dir(self) -> Iterator[str]:
-    """Yields the folder for this process's records.
-
-    A training holds the lock of its folder, so its records stay there. Other
-    processes may run at the same time, so each gets a temporary folder.
-    """
-    if self.is_training:
-      yield self.path
-      return
-    with tempfile.TemporaryDirectory() as folder:
-      yield folder
+      distribution.barrier()  # Else the chief removes what others write.
+      yield RunFolder(self.path, self.task, do_train, records_dir)
 
   def prepare(self, info: run_info.RunInfo, model: ModelFolder) -> None:
     """Writes the files that describe the run, which trains the model.
@@ -119,10 +107,10 @@ class RunFolder:
       self.check_labels(info.labels)
     config_file = os.path.join(self.path, run_info.CONFIG_FILE)
     if config_file != model.config_file and paths.exists(config_file):
-      there = model_config.BertConfig.from_json_file(config_file)
+      there = vars(model_config.BertConfig.from_json_file(config_file))
       here = vars(model.config)
-      pairs = {n: (v, here[n]) for n, v in vars(there).items() if v != here[n]}
-      if faults := [f"{n} {old}, not {new}" for n, (old, new) in pairs.items()]:
+      differing = [name for name in here if there[name] != here[name]]
+      if faults := [f"{n} {there[n]}, not {here[n]}" for n in differing]:
         raise ValueError(
           f"{self.path} holds a run of another config, with "
           f"{'; '.join(faults)}. Choose another `output_dir`."
@@ -141,8 +129,9 @@ class RunFolder:
 def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
   """Writes the results of an evaluation into a folder's run.json, if any.
 
-  They replace the earlier scores; {} removes them. global_step and values that
-  are not finite are left out. Does nothing in a folder that can only be read.
+  They replace the earlier scores except for the temperature, which belongs to
+  the checkpoint; {} removes all. global_step and values that are not finite are
+  left out. Does nothing in a folder that can only be read.
   """
   can_write = distribution.is_chief() and atomic.can_write(folder)
   info = run_info.read_run(folder) if can_write else None
@@ -153,5 +142,7 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
     for name, value in results.items()
     if name != checkpoints.GLOBAL_STEP and math.isfinite(value)
   }
+  if scores and info.temperature != 1:
+    scores.setdefault("temperature", info.temperature)
   if scores != info.scores:
     run_info.write_json(folder, dataclasses.replace(info, scores=scores))

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import os
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import bert_tf
@@ -27,10 +27,11 @@ COMMANDS_FILE = "commands.jsonl"
 # run.json is written last, so if it exists, the other files do too.
 FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
 
-# The meaning of a classifier's outputs: one of several classes, a number, or a
-# yes or no for each label.
-PROBLEM_TYPES = ("classification", "regression", "multilabel")
-CLASSIFICATION, REGRESSION, MULTILABEL = PROBLEM_TYPES
+# The meaning of a classifier's outputs: one of several classes, a number, a yes
+# or no for each label, or the relevance of a text to a query, from 0 to 1.
+PROBLEM_TYPES = ("classification", "regression", "multilabel", "ranking")
+CLASSIFICATION, REGRESSION, MULTILABEL, RANKING = PROBLEM_TYPES
+NUMBERS = (REGRESSION, RANKING)  # Those with one output and no labels.
 # The problem type of a model that labels the words of texts, not the texts.
 WORDS = "words"
 
@@ -41,17 +42,27 @@ class LabelSpec:
 
   task_name: str  # As the task's authors write it.
   problem_type: str  # One of PROBLEM_TYPES, or WORDS.
-  labels: tuple[str, ...]  # In the order of their ids; () in a regression.
+  labels: tuple[str, ...]  # In the order of their ids; () for numbers.
   # False if the labels came from Python as numbers or booleans. `labels` then
   # holds their JSON. `==` ignores it.
   are_text: bool = dataclasses.field(default=True, compare=False)
   # What the user can do if data have other labels, for messages.
   hint: str = dataclasses.field(default="", compare=False)
 
+  def __post_init__(self) -> None:
+    """Raises ValueError for labels that are not names."""
+    known = (*PROBLEM_TYPES, WORDS)
+    if self.problem_type not in known:
+      raise ValueError(
+        f"problem_type {self.problem_type!r} is not one of {', '.join(known)}."
+      )
+    if len({*self.labels, ""}) <= len(self.labels):
+      raise ValueError(f"labels {[*self.labels]} are empty or repeated.")
+
   @property
   def num_outputs(self) -> int:
-    """C, the number of outputs: one for each label, or 1 in a regression."""
-    return 1 if self.problem_type == "regression" else len(self.labels)
+    """C, the number of outputs: one for each label, or 1 for numbers."""
+    return 1 if self.problem_type in NUMBERS else len(self.labels)
 
   def unknown_label(self, label: object) -> str:
     """Returns the message for a label that is not one of them."""
@@ -109,6 +120,11 @@ class RunInfo:
   # Version of the package that wrote the file.
   bert_tf_version: str = bert_tf.__version__
 
+  @property
+  def temperature(self) -> float:
+    """What calibrated answers divide the logits by; 1 without calibration."""
+    return self.scores.get("temperature", 1.0)
+
   def __post_init__(self) -> None:
     """Makes `settings` an instance of exactly the task's class."""
     settings = task_registry.settings_class(self.task)
@@ -150,9 +166,7 @@ def read_run(folder: str) -> RunInfo | None:
   values = json_files.read_object(path)
   kind = task_registry.settings_class(str(values.get("task")))
   settings = json_files.check(values.get("settings", {}), kind, path)
-  run = json_files.check(values | {"settings": settings}, RunInfo, path)
-  check_labels(path, run.labels)
-  return run
+  return json_files.check(values | {"settings": settings}, RunInfo, path)
 
 
 def describe(
@@ -193,6 +207,15 @@ def write_files(folder: str, contents: Mapping[str, bytes]) -> None:
       atomic.write_bytes(path, content)
 
 
+def check_own_files(folder: str, own: Sequence[str]) -> None:
+  """Raises ValueError if a folder has files whose names do not begin so."""
+  names = paths.list_folder(folder) if paths.exists(folder) else []
+  if others := [name for name in names if not name.startswith((*own, "."))]:
+    raise ValueError(
+      f"{folder} holds other files, such as {others[0]}. Choose another folder."
+    )
+
+
 def write_json(folder: str, info: RunInfo) -> None:
   """Writes run.json."""
   atomic.write_bytes(os.path.join(folder, RUN_FILE), to_json(info))
@@ -205,11 +228,7 @@ def read_labels(folder: str) -> LabelSpec | None:
     ValueError: if the file is not a label map.
   """
   path = os.path.join(folder, LABEL_MAP_FILE)
-  if not paths.exists(path):
-    return None
-  labels = json_files.read(path, LabelSpec)
-  check_labels(path, labels)
-  return labels
+  return json_files.read(path, LabelSpec) if paths.exists(path) else None
 
 
 def add_command(folder: str, entry: Mapping[str, Any]) -> None:
@@ -247,18 +266,3 @@ def get_folder(path: str) -> str:
   # The file system ram:// takes a common prefix of file names for a folder.
   is_folder = paths.is_folder(path) and not paths.exists(f"{path}.index")
   return path if is_folder else os.path.dirname(path) or "."
-
-
-def check_labels(path: str, spec: LabelSpec | None) -> None:
-  """Raises ValueError for labels, from the file `path`, that are not names."""
-  if spec is None:
-    return
-  kinds = (*PROBLEM_TYPES, WORDS)
-  if spec.problem_type not in kinds:
-    raise ValueError(
-      f"{path}: problem_type is {spec.problem_type!r}, not one of "
-      f"{', '.join(kinds)}."
-    )
-  labels = spec.labels
-  if len({*labels, ""}) <= len(labels):
-    raise ValueError(f"{path}: labels {list(labels)} are empty or repeated.")

@@ -45,28 +45,19 @@ def read_files(folder: str) -> dict[str, bytes]:
 
 def describe(settings: VectorSettings, hidden_size: int) -> dict[str, bytes]:
   """Returns the contents of the files for an encoder, by path."""
-  steps = [("", "Transformer"), ("1_Pooling", "Pooling")]
+  steps = {"": "Transformer", "1_Pooling": "Pooling"}
   if settings.normalize:
-    steps.append(("2_Normalize", "Normalize"))
-  modules = [
-    {
-      "idx": i,
-      "name": str(i),
-      "path": path,
-      "type": f"sentence_transformers.models.{name}",
-    }
-    for i, (path, name) in enumerate(steps)
-  ]
-  pooling: dict[str, Any] = {"word_embedding_dimension": hidden_size}
-  pooling |= {key: mode == settings.pooling for key, mode in _POOLINGS.items()}
-  transformer = {
-    "max_seq_length": settings.max_seq_length,
-    "do_lower_case": False,
-  }
+    steps["2_Normalize"] = "Normalize"
+  module = "sentence_transformers.models"
+  length = {"max_seq_length": settings.max_seq_length, "do_lower_case": False}
+  modes = {key: mode == settings.pooling for key, mode in _POOLINGS.items()}
   contents = {
-    MODULES: modules,
-    TRANSFORMER_CONFIG: transformer,
-    POOLING_CONFIG: pooling,
+    MODULES: [
+      {"idx": i, "name": str(i), "path": path, "type": f"{module}.{name}"}
+      for i, (path, name) in enumerate(steps.items())
+    ],
+    TRANSFORMER_CONFIG: length,
+    POOLING_CONFIG: {"word_embedding_dimension": hidden_size, **modes},
   }
   return {
     name: f"{json_files.encode(content, indent=2)}\n".encode()
@@ -94,22 +85,22 @@ def read_settings(folder: str) -> VectorSettings | None:
       f"{path} lists the modules {', '.join(names) or '(none)'}, but only "
       f"{', '.join(known)} work. Set `pooling` to use the encoder without them."
     )
-  whole = json_files.find_object(folder, MODEL_CONFIG) or {}
+  files = (TRANSFORMER_CONFIG, MODEL_CONFIG, POOLING_CONFIG)
+  configs = [json_files.find_object(folder, file) or {} for file in files]
+  transformer, whole, pooling = configs
   if name := whole.get("default_prompt_name"):
     prompts = whole.get("prompts") or {}
     whole["default_prompt_name"] = {name: prompts.get(name)}
-  transformer = json_files.find_object(folder, TRANSFORMER_CONFIG) or {}
   if tokenizer_files.read_case(folder).do_lower_case:
     transformer.pop("do_lower_case", None)  # The tokenizer does it.
-  tokenizer = json_files.find_object(folder, tokenizer_files.TOKENIZER_CONFIG)
   length = transformer.get("max_seq_length")
-  if length is None and tokenizer:
+  if length is None:
+    name = tokenizer_files.TOKENIZER_CONFIG
+    tokenizer = json_files.find_object(folder, name) or {}
     length = tokenizer.get("model_max_length")
   if length is not None:  # Without a limit, transformers writes 1e30.
     length = json_files.check(length, float, f"the length in {folder}")
     length = int(min(length, 1e9))
-  path = os.path.join(folder, POOLING_CONFIG)
-  pooling = json_files.read_object(path)
   modes = [pooling.get("pooling_mode")]  # Since sentence-transformers 5.4.
   if not modes[0]:
     modes = [
@@ -119,11 +110,10 @@ def read_settings(folder: str) -> VectorSettings | None:
     ]
   if len(modes) != 1 or modes[0] not in _POOLINGS.values():
     raise ValueError(
-      f"{path} sets the pooling {' and '.join(map(str, modes)) or '(none)'}; "
-      f"set `pooling` to one of {', '.join(_POOLINGS.values())}."
+      f"{folder}/{POOLING_CONFIG} sets the pooling "
+      f"{' and '.join(map(str, modes)) or '(none)'}; set `pooling` to one of "
+      f"{', '.join(_POOLINGS.values())}."
     )
-  configs = (transformer, whole, pooling)
-  files = (TRANSFORMER_CONFIG, MODEL_CONFIG, POOLING_CONFIG)
   # The only supported values of settings that change vectors.
   supported = {
     "default_prompt_name": None,

@@ -14,7 +14,7 @@ from typing import Any
 from absl import flags
 
 from bert_tf import settings
-from bert_tf.checkpoint.hub import download
+from bert_tf.checkpoint import download
 from bert_tf.files import atomic, messages, paths
 
 # The group of flags without a default in --helpxml and --helpfull. Other flags

@@ -7,7 +7,7 @@ bert-tf convert --model=out --to=hf \
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command
 from bert_tf.inference.config import ModelFiles
 
 
@@ -25,7 +25,7 @@ class ConversionConfig(ModelFiles):
   )
   target_format: str = settings.setting(
     "original",
-    "The format of the output. original only drops the optimizer's state.",
+    "The format of the output.",
     choices=("original", "hf"),
     flag="to",
   )
@@ -37,26 +37,15 @@ class ConversionConfig(ModelFiles):
 @command.of(ConversionConfig, needs_model=True)
 def run(config: ConversionConfig) -> None:
   """Strips one checkpoint, averages several, or converts a model."""
-  from bert_tf.checkpoint import checkpoints, convert, weights
+  from bert_tf.checkpoint import convert
 
-  path = config.init_checkpoint
-  reader = checkpoints.CheckpointReader(weights.find_weights(path))
-  if reader.format == config.target_format == "original":
-    config_flags.refuse_given(
-      ["bert_config_file", "vocab_file", "do_lower_case"],
-      "has no effect if an original checkpoint stays one",
-    )
-    paths = convert.slim(path, config.output_checkpoint, config.average_last)
-    print(f"{config.output_checkpoint} from {', '.join(paths)}")
-    return
-  config_flags.refuse_given(
-    ["average_last"],
-    f"does not apply to a conversion to --to={config.target_format}",
-  )
   model = convert.convert(
     config.open(do_lower_case=config.do_lower_case),
     config.output_checkpoint,
     config.target_format,
+    config.average_last,
   )
   heads = ", ".join(head.name for head in model.own_heads) or "none"
-  print(f"{config.output_checkpoint} from {path}; heads: {heads}")
+  print(
+    f"{config.output_checkpoint} from {config.init_checkpoint}; heads: {heads}"
+  )

@@ -13,7 +13,7 @@ by default in your cache folder.
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.checkpoint.hub import catalog, download
+from bert_tf.checkpoint import download
 from bert_tf.cli import command
 
 
@@ -35,7 +35,7 @@ def run(config: DownloadConfig, name: str | None = None) -> None:
     print(download.download(name, config.base_url))
     return
   print(f"{'name':34}{'size':>11}  {'here':5}description")
-  for source in catalog.list_sources():
+  for source in download.list_sources():
     is_here = "yes" if download.is_downloaded(source) else ""
     size = f"{source.num_bytes / 1e6:,.1f} MB"
     print(f"{source.name:34}{size:>11}  {is_here:5}{source.title}")

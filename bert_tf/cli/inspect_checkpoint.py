@@ -7,9 +7,7 @@ If two checkpoints differ, the exit status is 1. With --config, you see what
 parameters, operations and memory a model of these sizes has.
 """
 
-import collections
 import dataclasses
-import math
 import sys
 
 from bert_tf import settings
@@ -66,19 +64,5 @@ def run(
       sys.exit(1)
     print(f"{len(tensors.shapes)} tensors, all equal")
     return
-  num_tensors: dict[bool, int] = collections.Counter()
-  num_values: dict[bool, int] = collections.Counter()
-  for row in inspect.rows(tensors):
-    shape = "x".join(map(str, row.shape)) or "scalar"
-    command.show(f"{row.name}  {shape}  {row.dtype}  norm {row.norm:.6g}")
-    num_tensors[row.is_state] += 1
-    num_values[row.is_state] += math.prod(row.shape)
-  print(
-    f"{tensors.path}: {num_values[False]:,} parameters in "
-    f"{num_tensors[False]} tensors"
-  )
-  if num_tensors[True]:
-    print(
-      f"and {num_values[True]:,} values of the optimizer and step in "
-      f"{num_tensors[True]}"
-    )
+  for line in inspect.describe(tensors):
+    command.show(line)

@@ -8,7 +8,7 @@ import dataclasses
 import json
 
 from bert_tf import settings
-from bert_tf.checkpoint.hub import download
+from bert_tf.checkpoint import download
 from bert_tf.cli import command, model_flags
 from bert_tf.inference.config import ModelConfig
 from bert_tf.server import config as server_config

@@ -115,15 +115,13 @@ def build(config: ModelConfig, with_text: bool = True) -> Built:
     files.config.check_bidirectional(files.config_file)
   tokenizer = None
   if with_text and task.text_signatures:
-    of_texts = files.make_tokenizer(files.case)
+    of_texts = files.tokenizer
     case = of_texts.basic_tokenizer
     tokenizer = BertTokenizer(
       of_texts.vocab, case.do_lower_case, case.strip_accents
     )
   model_class = task_registry.load(task.model)
-  model = saved_models.NamedModel(
-    files.load_model(model_class), files.config.max_position_embeddings
-  )
+  model = saved_models.NamedModel(files.load_model(model_class))
   # It takes ID_NAMES, int32 [B, F], for multiple choice [B, C, F], and for a
   # pre-trained model `masked_lm_positions`, int32 [B, P].
   model_class = model_class or modeling.BertModel

@@ -9,12 +9,10 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.data import packing
 from bert_tf.export import text
 from bert_tf.tasks import base
-
-# The texts of the rows, and their second texts or choices, if they have any.
-Columns = tuple[Sequence[Any], Sequence[Any] | None]
+from bert_tf.tasks.config import EncoderSettings
+from bert_tf.tasks.encoder.task import EncoderTask
 
 
 class TextPreprocessor:
@@ -43,34 +41,31 @@ class TextPreprocessor:
       "max_seq_length": self.max_seq_length,
     }
 
-  def convert(self, columns: Columns) -> dict[str, np.ndarray]:
-    """Returns the inputs of a model for texts, int32 [B, F].
+  def convert(self, pairs: Sequence[tuple[Any, Any]]) -> dict[str, np.ndarray]:
+    """Returns the inputs of a model, int32 [B, F], for what `find_pairs` finds.
 
     F is the length of the longest row. If the second texts of a row are a list
     of C choices, the inputs are int32 [B, C, F], each with the first text.
     """
-    firsts, seconds = columns
-    shape: tuple[int, ...] = (len(firsts),)
-    if seconds is not None and not isinstance(seconds[0], str | bytes):
-      shape = len(firsts), len(seconds[0])
-      firsts = [first for first in firsts for _ in range(shape[1])]
-      seconds = [choice for choices in seconds for choice in choices]
-    cls_id, sep_id = self.tokenizer.convert_tokens_to_ids(
-      [tokenization.CLS, tokenization.SEP]
-    )
-    rows, num_cut = [], 0
-    for first, second in itertools.zip_longest(firsts, seconds or ()):
-      ids = self.tokenizer.tokenize_to_ids(first)
-      more = self.tokenizer.tokenize_to_ids(second) if second else None
-      num_cut += packing.is_cut(ids, more, self.max_seq_length)
-      row = packing.assemble(ids, more, cls_id, sep_id, self.max_seq_length)
-      rows.append(base.model_input(*row))
-    if num_cut:
+    shape: tuple[int, ...] = (len(pairs),)
+    if not isinstance(pairs[0][1], str | bytes | None):
+      shape = len(pairs), len(pairs[0][1])
+      pairs = [
+        (first, choice) for first, seconds in pairs for choice in seconds
+      ]
+    settings = EncoderSettings(max_seq_length=self.max_seq_length)
+    task = EncoderTask(tokenizer=self.tokenizer, settings=settings)
+    ids = [
+      (task.tokenize(first), task.tokenize(second) if second else None)
+      for first, second in pairs
+    ]
+    if num_cut := sum(itertools.starmap(task.is_cut, ids)):
       logging.info(
-        f"{num_cut} of {len(rows)} texts have more than {self.max_seq_length} "
+        f"{num_cut} of {len(ids)} texts have more than {self.max_seq_length} "
         "word pieces (`max_seq_length`) and are cut."
       )
-    return {n: x.reshape(*shape, -1) for n, x in base.batch(rows).items()}
+    arrays = base.batch([*itertools.starmap(task.pack, ids)])
+    return {name: array.reshape(*shape, -1) for name, array in arrays.items()}
 
   def map(self, data: tf.data.Dataset) -> tf.data.Dataset:
     """Converts the texts of a data set of batches; see `is_text_data`."""
@@ -104,21 +99,22 @@ def is_text_data(x: Any) -> bool:
   )
 
 
-def find_texts(x: Any) -> Columns | None:
-  """Returns the texts of rows in memory; None for inputs that are no texts.
+def find_pairs(x: Any) -> list[tuple[Any, Any]] | None:
+  """Returns the first and second text of each row; None without texts.
+
+  The second is None for single texts, and a list for several choices.
 
   Args:
     x: a list or an array of texts or of pairs of texts, a tuple of two columns,
       or a dict with `text` and, for pairs, `text_b`.
   """
   if isinstance(x, str | bytes):
-    return [x], None
+    return [(x, None)]
+  columns = (x, None)
   if isinstance(x, Mapping):
     columns = (x.get("text"), x.get("text_b"))
   elif isinstance(x, tuple) and len(x) == 2 and not isinstance(x[0], str):
     columns = x
-  else:
-    columns = (x, None)
   first, second = map(_to_list, columns)
   if not first:
     return None
@@ -130,7 +126,7 @@ def find_texts(x: Any) -> Columns | None:
     return None
   if second is not None and len(second) != len(first):
     raise ValueError(f"{len(first)} texts have {len(second)} second texts.")
-  return first, second
+  return [*zip(first, second or [None] * len(first))]
 
 
 def _to_list(column: Any) -> list | None:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from bert_tf.inference import ids_functions
 from bert_tf.model import model_inputs
 from bert_tf.model.kernels import backend
+from bert_tf.model.model_config import BertConfig
 from bert_tf.modeling import Tensor
 
 Signatures = dict[str, Any]  # tf.functions with an input_signature, by name.
@@ -24,18 +25,17 @@ class NamedModel(tf.Module):
 
   Attributes:
     values: the variables, by their names in checkpoints.
-    max_positions: maximum length of inputs.
   """
 
-  def __init__(self, model: keras.Model, max_positions: int) -> None:
+  def __init__(self, model: keras.Model) -> None:
     super().__init__(name="model")
+    self._config = model.config
     self.values: dict[str, tf.Variable] = {}
     for variable in model.weights:
       self.values[variable.path] = tf.Variable(
         variable.value, variable.trainable, name=variable.path
       )
       backend.free_value(variable)
-    self.max_positions = max_positions
 
     # A closure, because tf.Module would track and save an attribute.
     def call(inputs: Mapping[str, Tensor], training: bool) -> Any:
@@ -64,12 +64,13 @@ class NamedModel(tf.Module):
       training: whether to apply dropout, with new dropout masks in each call.
     """
     length = tf.shape(inputs["input_ids"])[-1]
+    most = self._config.max_position_embeddings
     check = tf.debugging.assert_less_equal(
       length,
-      self.max_positions,
-      f"inputs are longer than the {self.max_positions} positions of the model",
+      most,
+      f"inputs are longer than the {most} positions of the model",
     )
-    checks = [check, *_range_checks(inputs, self.values, length)]
+    checks = [check, *_range_checks(inputs, self._config, length)]
     # Checks are None when run eagerly.
     with tf.control_dependencies([c for c in checks if c is not None]):
       # An empty batch has length 0, but the pooler needs a position.
@@ -99,37 +100,27 @@ def named_function(
 
 
 def _range_checks(
-  inputs: Mapping[str, Tensor],
-  variables: Mapping[str, tf.Variable],
-  length: Tensor,
+  inputs: Mapping[str, Tensor], config: BertConfig, length: Tensor
 ) -> list[tf.Operation]:
   """Returns assertions that fail if an input has a value out of range.
 
   Without them, a gather would silently use another row, and a one-hot row would
   be empty. The converters to ONNX and LiteRT omit assertions.
   """
-  num_words, num_types = (
-    variables[f"bert/embeddings/{name}_embeddings"].shape[0]
-    for name in ("word", "token_type")
-  )
-  highest = {
-    "input_ids": num_words - 1,
-    "input_mask": 1,
-    "segment_ids": num_types - 1,
-    # An empty batch has length 0, for which the limit would be -1.
-    "masked_lm_positions": tf.maximum(length - 1, 0),
-  }
-  checks, limits = [], model_inputs.LIMITS
-  for name in (name for name in highest if name in inputs):
-    high = tf.convert_to_tensor(highest[name])
+  checks = []
+  # An empty batch has length 0, for which the limit would be -1.
+  sizes = model_inputs.count_values(config, tf.maximum(length, 1))
+  for name in (name for name in sizes if name in inputs):
+    highest = tf.convert_to_tensor(sizes[name] - 1)
     largest = tf.reduce_max(inputs[name])
     # For an empty tensor reduce_min returns INT_MAX and reduce_max INT_MIN.
     smallest = tf.reduce_min(inputs[name])
-    is_inside = (smallest >= 0) & (largest <= high)
+    is_inside = (smallest >= 0) & (largest <= highest)
+    limits = model_inputs.LIMITS
     key = f" ({limits[name]})" if name in limits else ""
     text = tf.strings.format(
       f"{name} has the value {{}}, which is out of range; use 0 to {{}}{key}",
-      (tf.where(smallest < 0, smallest, largest), high),
+      (tf.where(smallest < 0, smallest, largest), highest),
     )
     checks.append(tf.raw_ops.Assert(condition=is_inside, data=[text]))
   return checks

@@ -131,7 +131,7 @@ class FeatureExtractor(RowModel):
           f"there is no layer {index}: {files.config_file} has {num_layers} "
           "layers."
         )
-    tokenizer = files.make_tokenizer(files.case)
+    tokenizer = files.tokenizer
     task = _FeatureTask(
       tokenizer=tokenizer, settings=files.settings, config=(layers, pooling)
     )

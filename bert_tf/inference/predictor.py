@@ -88,7 +88,7 @@ class Predictor(RowModel):
       names = checkpoint_names.parameters(files.shapes)
       self.num_parameters = sum(math.prod(files.shapes[n]) for n in names)
     tasks: dict[str, base.Task[Any]] = {}
-    if files.tokenizer is not None:
+    if files.vocab_file:
       spec = task_registry.TASKS[self.info.task]
       task = task_registry.load(spec.task)(
         tokenizer=files.tokenizer,

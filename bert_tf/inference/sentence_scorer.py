@@ -113,7 +113,7 @@ class SentenceScorer(RowModel):
     masking.check_special_tokens(files.vocab, files.needed_vocab())
     length = bert_config.max_position_embeddings
     task = _ScoringTask(
-      tokenizer=files.make_tokenizer(files.case),
+      tokenizer=files.tokenizer,
       settings=TaskSettings(max_seq_length=length),
     )
     self.max_tokens = length - 2  # Without [CLS] and [SEP].

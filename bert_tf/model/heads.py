@@ -12,8 +12,9 @@ from keras import ops
 from bert_tf import modeling, task_registry
 from bert_tf.model import losses
 from bert_tf.model.kernels import masked_lm
-from bert_tf.model.layers import dense, dropout, serialization
+from bert_tf.model.layers import dense, dropout
 from bert_tf.model.losses import Features, PretrainingSums
+from bert_tf.model.pretrained_model import PretrainedModel
 from bert_tf.modeling import DType, Tensor
 
 Model = TypeVar("Model", bound="HeadModel")
@@ -98,7 +99,7 @@ class MaskedLmHead(modeling.BertLayer):
     return self.layer_norm(self.dense(dense.flatten(hidden)))
 
   def call(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
-    """Returns the logits, float [B, P, V].
+    """Returns the logits, [B, P, V], as wide as the variables.
 
     Args:
       hidden: float [B, P, D]. The output at the masked positions.
@@ -109,7 +110,7 @@ class MaskedLmHead(modeling.BertLayer):
     """
     rows = self.transform(hidden)
     logits = masked_lm.logits(rows, word_embeddings, self.output_bias)
-    return dense.restore(logits, hidden)
+    return ops.cast(dense.restore(logits, hidden), self.variable_dtype)
 
   def sums(
     self,
@@ -177,15 +178,18 @@ class LinearHead(keras.layers.Layer):
     self.built = True
 
   def call(self, hidden: Tensor) -> Tensor:
-    """Returns float [..., outputs] for float [..., size]."""
+    """Returns [..., outputs] for float [..., size], as wide as the variables.
+
+    In mixed precision, that is float32.
+    """
     weights = ops.transpose(self.output_weights)
     outputs = ops.matmul(dense.flatten(hidden), weights)
     if self.output_bias is not None:
       outputs = outputs + self.output_bias
-    return dense.restore(outputs, hidden)
+    return ops.cast(dense.restore(outputs, hidden), self.variable_dtype)
 
 
-class HeadModel(modeling.PretrainedModel):
+class HeadModel(PretrainedModel):
   """BertModel, as `bert`, with the head of a task."""
 
   heads: ClassVar[tuple[Head, ...]]
@@ -307,14 +311,10 @@ class HeadModel(modeling.PretrainedModel):
     """Returns the heads' variable names that a checkpoint's `names` lack."""
     return [n for head in cls.heads for n in head.shapes if n not in names]
 
-  def _widen(self, logits: Tensor) -> Tensor:
-    """Returns logits in float32 if the model computes in 16 bits."""
-    return ops.cast(logits, self.variable_dtype)
-
   def _logits(self, hidden: Tensor, training: bool) -> Tensor:
     rate, seeds = CLASSIFIER_DROPOUT, self.seed_generator
     hidden = dropout.dropout(hidden, rate, seeds, training)
-    return self._widen(self.task_layer(hidden))
+    return self.task_layer(hidden)
 
 
 class PretrainingOutput(NamedTuple):
@@ -325,7 +325,7 @@ class PretrainingOutput(NamedTuple):
   next_sentence_logits: Tensor
 
 
-@serialization.register
+@keras.saving.register_keras_serializable("bert_tf")
 class PretrainingModel(HeadModel):
   """BertModel with the pre-training heads, which guess masked word pieces.
 
@@ -353,11 +353,9 @@ class PretrainingModel(HeadModel):
     self.masked_lm_head = MaskedLmHead(config, dtype=policy)
     with keras.name_scope("cls"):
       self.masked_lm_head.build(None)
+    values = modeling.initializer(config)
     self.next_sentence_head = LinearHead(
-      NEXT_SENTENCE,
-      size,
-      initializer=modeling.initializer(config),
-      dtype=policy,
+      NEXT_SENTENCE, size, initializer=values, dtype=policy
     )
 
   def call(
@@ -367,10 +365,9 @@ class PretrainingModel(HeadModel):
     positions = features.get("masked_lm_positions")
     output = self.bert(features, training=training, positions=positions)
     words = self.bert.embeddings.word_embeddings
-    masked_lm_logits = self.masked_lm_head(output.sequence_output, words)
-    next_sentence_logits = self.next_sentence_head(output.pooled_output)
     return PretrainingOutput(
-      self._widen(masked_lm_logits), self._widen(next_sentence_logits)
+      self.masked_lm_head(output.sequence_output, words),
+      self.next_sentence_head(output.pooled_output),
     )
 
   @classmethod
@@ -402,7 +399,7 @@ class SpanOutput(NamedTuple):
   end_logits: Tensor  # float [B, F]
 
 
-@serialization.register
+@keras.saving.register_keras_serializable("bert_tf")
 class SpanModel(HeadModel):
   """BertModel with the head that finds a span of its input, such as an answer.
 
@@ -427,7 +424,7 @@ class SpanModel(HeadModel):
   def call(self, features: Features, training: bool = False) -> SpanOutput:
     """Returns a start and an end logit for each position, float [B, F]."""
     hidden = self.sequence_output(features, training)
-    logits = self._widen(self.span_head(hidden))  # [B, F, 2]
+    logits = self.span_head(hidden)  # [B, F, 2]
     return SpanOutput(logits[..., 0], logits[..., 1])
 
 
@@ -443,14 +440,14 @@ class _LabelModel(HeadModel):
 
   @classmethod
   def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
-    """Returns `logits`, and `probabilities` or a regression's `prediction`."""
+    """Returns `logits`, and `probabilities` or the `prediction` of a number."""
     probabilities = losses.probabilities(output, problem_type)
-    if problem_type == "regression":
+    if problem_type in ("regression", "ranking"):
       return {"logits": output, "prediction": probabilities[:, 0]}
     return {"logits": output, "probabilities": probabilities}
 
 
-@serialization.register
+@keras.saving.register_keras_serializable("bert_tf")
 class ClassifierModel(_LabelModel):
   """BertModel with a linear layer on the pooled output, for texts and pairs.
 
@@ -472,7 +469,7 @@ class ClassifierModel(_LabelModel):
     return self._logits(self.pooled_output(features, training), training)
 
 
-@serialization.register
+@keras.saving.register_keras_serializable("bert_tf")
 class TokenModel(_LabelModel):
   """BertModel with a linear layer on every position, which labels words.
 
@@ -493,7 +490,17 @@ class TokenModel(_LabelModel):
     return self._logits(self.sequence_output(features, training), training)
 
 
-@serialization.register
+def _flatten_choices(features: Features) -> dict[str, Tensor]:
+  """Returns the model's inputs, int [B*C, F], of features of int [B, C, F]."""
+  length = ops.shape(features["input_ids"])[2]
+  return {
+    name: ops.reshape(features[name], (-1, length))
+    for name in ("input_ids", "input_mask", "segment_ids")
+    if features.get(name) is not None
+  }
+
+
+@keras.saving.register_keras_serializable("bert_tf")
 class MultipleChoiceModel(HeadModel):
   """BertModel that scores each of several choices (Devlin et al. 2019, 4.4).
 
@@ -538,7 +545,7 @@ class VectorOutput(NamedTuple):
   sequence_output: Tensor  # float [B, C, F, D]
 
 
-@serialization.register
+@keras.saving.register_keras_serializable("bert_tf")
 class VectorModel(HeadModel):
   """BertModel as it is trained to compute vectors of texts, without a head.
 
@@ -557,14 +564,20 @@ class VectorModel(HeadModel):
     return VectorOutput(ops.reshape(hidden, (*shape, self.config.hidden_size)))
 
 
-def _flatten_choices(features: Features) -> dict[str, Tensor]:
-  """Returns the model's inputs, int [B*C, F], of features of int [B, C, F]."""
-  length = ops.shape(features["input_ids"])[2]
-  return {
-    name: ops.reshape(features[name], (-1, length))
-    for name in ("input_ids", "input_mask", "segment_ids")
-    if features.get(name) is not None
-  }
+def pool_vectors(hidden: Tensor, mask: Tensor, pooling: str) -> Tensor:
+  """Returns one vector for each sequence, float32 [..., D], of [..., F, D].
+
+  `mask` is int [..., F], 0 at padding; `pooling` is "cls", "mean" or "max".
+  """
+  hidden = ops.cast(hidden, "float32")
+  is_piece = ops.cast(mask, "float32")[..., None]
+  if pooling == "cls":
+    return hidden[..., 0, :]
+  if pooling == "max":
+    return ops.max(hidden - (1 - is_piece) * 1e9, axis=-2)
+  # A record that only fills up a batch has no word pieces.
+  num_pieces = ops.maximum(ops.sum(is_piece, axis=-2), 1)
+  return ops.sum(hidden * is_piece, axis=-2) / num_pieces
 
 
 def list_model_classes(task: str | None = None) -> list[type[HeadModel]]:

@@ -47,6 +47,7 @@ PROBLEM_TYPES = {
   "classification": "single_label_classification",
   "regression": "regression",
   "multilabel": "multi_label_classification",
+  "ranking": "regression",
 }
 
 
@@ -56,7 +57,6 @@ class Config:
 
   architectures: list[str] | None = None
   hidden_act: str | None = None
-  hidden_size: int | None = None
   id2label: dict[str, str] | None = None
   initializer_range: float = 0.02
   model_type: str | None = None

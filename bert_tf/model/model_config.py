@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+import keras
 import pydantic
 from absl import logging
 
 from bert_tf.files import json_files
 from bert_tf.model import hugging_face_config
-from bert_tf.model.layers import activations, serialization
+from bert_tf.model.layers import activations
 
 # What a position attends to: all of its input (BERT), itself and those before
 # it (Devlin et al. 2019, section 5.1), or itself and those after it.
@@ -26,7 +27,7 @@ def _from(low: float, high: float) -> Any:
   return pydantic.Field(ge=low, lt=high)
 
 
-@serialization.register
+@keras.saving.register_keras_serializable("bert_tf")
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
   """The size and shape of a BERT model; the keys of `bert_config.json`.

@@ -158,21 +158,15 @@ def check_features(
       "the model needs a dict with input_ids, but was given "
       f"{names or type(features).__name__}."
     )
-  for name in features:
+  tensors = {}
+  for name, value in features.items():
     if name not in _INPUTS and not name.startswith(_LABELS):
       raise ValueError(
         f"the model reads {', '.join(_INPUTS)}, but no {name}. The name of a "
         "label begins with label_."
       )
-  tensors = {}
-  for name, value in features.items():
-    if isinstance(value, list | tuple):
-      value = np.array(value)
-      if value.dtype == np.int64:
-        value = value.astype(np.int32)
-    if isinstance(value, np.ndarray):
-      value = ops.convert_to_tensor(value)
-    tensors[name] = value
+    is_array = isinstance(value, list | tuple | np.ndarray)
+    tensors[name] = ops.convert_to_tensor(value) if is_array else value
   expected = [*tensors["input_ids"].shape]
   for name in ("input_ids", "input_mask", "segment_ids"):
     if name not in tensors:
@@ -195,6 +189,13 @@ def check_features(
   return tensors
 
 
+def count_values(config: BertConfig, length: Any) -> dict[str, Any]:
+  """Returns how many values, from 0, each feature of this length can have."""
+  positions = ("cls_positions", "positions", "masked_lm_positions")
+  of_config = {name: getattr(config, key) for name, key in LIMITS.items()}
+  return {"input_mask": 2, **dict.fromkeys(positions, length), **of_config}
+
+
 def check_values(
   features: Mapping[str, Any], config: BertConfig, positions: Any = None
 ) -> None:
@@ -202,15 +203,8 @@ def check_values(
 
   Skips the features of a compiled step, whose values are not known yet.
   """
-  length = features["input_ids"].shape[-1]
+  sizes = count_values(config, features["input_ids"].shape[-1])
   features = {**features, "positions": positions}
-  sizes = {
-    "input_mask": 2,
-    "cls_positions": length,
-    "positions": length,
-    "masked_lm_positions": length,
-    **{name: getattr(config, key) for name, key in LIMITS.items()},
-  }
   for name, size in sizes.items():
     values = _values(features.get(name))
     for value in (values.min(), values.max()) if values is not None else ():

@@ -8,8 +8,8 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import modeling, settings, tokenization
+from bert_tf.checkpoint.checkpoints import hash_weights
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.checkpoint.weights import hash_weights
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_shards
 from bert_tf.data.pretraining.masking import MaskingConfig
@@ -39,6 +39,7 @@ from bert_tf.text import corpus_build, text_config, vocabulary
 from bert_tf.text.letter_case import Case
 from bert_tf.training import budget, curves
 from bert_tf.training.config import PretrainingTrainConfig, TrainConfig
+from bert_tf.training.estimator import Estimator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +185,7 @@ def run(config: PipelineConfig) -> None:
     [corpus.output_file],
     config.file("train.tfrecord"),
     shards,
-    min(config.num_workers, shards),
+    config.num_workers,
     resume=True,
   )
   pretraining_shards.create(
@@ -222,7 +223,8 @@ def _estimate_steps(config: PipelineConfig, model: Model) -> int:
   Raises ValueError if the time is too short to learn anything.
   """
   batch_size, length = model.size.train_batch_size, config.max_seq_length
-  runner = pretraining.build_estimator(
+  runner = Estimator(
+    pretraining.PretrainingObjective(),
     model.bert_config,
     TrainConfig(
       output_dir=config.output_dir,

@@ -8,6 +8,7 @@ from bert_tf.checkpoint import sentence_transformers
 from bert_tf.training.config import FineTuningTrainConfig
 
 Settings = TypeVar("Settings", bound="TaskSettings")
+Config = TypeVar("Config", bound="FineTuningConfig")
 
 # The vector of a text: the first is the default.
 POOLINGS = ("mean", "cls", "max")
@@ -176,6 +177,25 @@ class FineTuningConfig(TaskSettings):
     minimum=0,
   )
   train: FineTuningTrainConfig
+
+  def resolve(self: Config, start: Any, folder: Any) -> Config:
+    """Returns the settings with a value for each that is still open.
+
+    Args:
+      start: the ModelFolder of the model that the run starts from.
+      folder: the RunFolder of the run.
+
+    Raises:
+      ValueError: if the settings do not fit the model.
+    """
+    num_layers = start.config.num_hidden_layers
+    if (self.train.freeze_layers or 0) > num_layers:
+      raise ValueError(
+        f"freeze_layers {self.train.freeze_layers} exceeds num_hidden_layers "
+        f"{num_layers} of {start.config_file}. Lower it."
+      )
+    config: Config = start.resolve(self, self.task, folder.info, folder.path)
+    return config
 
   def idle_settings(self) -> dict[str, str]:
     """Settings without effect, which a user may not give.

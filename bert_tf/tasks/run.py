@@ -14,13 +14,18 @@ import tensorflow as tf
 
 from bert_tf import settings
 from bert_tf.checkpoint import run_folder
+from bert_tf.checkpoint.run_folder import RunFolder
+from bert_tf.checkpoint.run_info import RunInfo
 from bert_tf.data import input_pipeline
 from bert_tf.files import errors
+from bert_tf.model.model_config import BertConfig
 from bert_tf.tasks import base
 from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.tasks.rows import Answer, Results, Row
+from bert_tf.tasks.setup import Setup
 from bert_tf.training import results
-from bert_tf.training.estimator import Batches, Estimator
+from bert_tf.training.estimator import Estimator
+from bert_tf.training.objective import Objective
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +39,40 @@ class Data:
   evaluation: Callable[[int], tf.data.Dataset]
   # What the records were made from; None for files of records.
   rows: Sequence[Row] | None = None
+
+
+def read_records(
+  config: Any,
+  bert_config: BertConfig,
+  files: input_pipeline.RecordFiles,
+  spec: input_pipeline.Spec,
+  finish: Callable[[tf.data.Dataset, int, int], tf.data.Dataset],
+  rows: Sequence[Row] | None = None,
+) -> Data:
+  """Returns the data of records.
+
+  `finish` makes batches for the model from batches of records, their size and
+  the number of steps before them.
+  """
+  train, vocab_size = config.train, bert_config.vocab_size
+  num_segments = bert_config.type_vocab_size
+
+  def training(steps_done: int) -> tf.data.Dataset:
+    size = train.train_batch_size
+    batches = input_pipeline.training_dataset(
+      *(files, spec, size, train.seed, steps_done, vocab_size),
+      config.group_by_length,
+      num_segments,
+    )
+    return finish(batches, size, steps_done)
+
+  def evaluation(batch_size: int) -> tf.data.Dataset:
+    batches = input_pipeline.finite_dataset(
+      files, spec, batch_size, vocab_size, num_segments
+    )
+    return finish(batches, batch_size, 0)
+
+  return Data(spec, training, evaluation, rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,9 +89,44 @@ class Run:
 
   objective: Any
   config: Any
-  folder: run_folder.RunFolder
+  folder: RunFolder
   runner: Estimator
   data: Mapping[str, Data]
+
+  @classmethod
+  @contextlib.contextmanager
+  def prepare(
+    cls,
+    setup: Setup[Any],
+    objective: Objective,
+    describe: Callable[[RunInfo], RunInfo],
+    open_data: Callable[[str], Mapping[str, Data]],
+    train_data: str,
+  ) -> Iterator["Run"]:
+    """Locks the folder, writes the files of the run, opens data and model.
+
+    Args:
+      setup: the settings, the folder and the model that the run starts from.
+      objective: what the model learns.
+      describe: returns the content of run.json, given what it is so far.
+      open_data: returns the data of the splits; it may write records into the
+        folder that it is given.
+      train_data: describes the training examples, to recognise others.
+
+    Yields:
+      The run. The folder stays locked until its end.
+
+    Raises:
+      ValueError: if the folder holds another run.
+    """
+    config, start = setup.config, setup.start
+    with setup.folder.exclusive(config.do_train) as folder:
+      saved = folder.info or RunInfo(task=config.task)
+      folder.prepare(describe(saved), start)
+      results.add_command(folder.path, config, train_data)
+      data = open_data(folder.records_dir)
+      runner = Estimator(objective, start.config, config.train, start.reader)
+      yield cls(objective, config, folder, runner, data)
 
   def execute(self) -> Results | None:
     """Takes the steps that the config asks for.
@@ -63,10 +137,7 @@ class Run:
     config = self.config
     all_results: Results = {}
     if config.do_train:
-      with self._explained("train_batch_size"):
-        self.runner.train(
-          self.data["train"].training, lambda: self.compute_results()[0]
-        )
+      self.train()
       if self.runner.was_interrupted:
         return None
     if config.do_eval or config.do_predict:
@@ -77,6 +148,13 @@ class Run:
       all_results |= self.predict()
     return all_results
 
+  def train(self) -> None:
+    """Trains on the train split; evaluates on the dev split meanwhile."""
+    with self._explained("train_batch_size"):
+      self.runner.train(
+        self.data["train"].training, lambda: self.compute_results()[0]
+      )
+
   def evaluate(self) -> Results:
     """Evaluates the dev split; writes and returns the results."""
     task, path, rows = self.objective, self.folder.path, self.data["dev"].rows
@@ -85,9 +163,9 @@ class Run:
       os.path.join(path, "eval_results.txt"), found, first=task.first_results
     )
     if rows is not None:
+      run_folder.write_scores(path, found)
       if self.folder.is_writable:
         task.write_evaluation(path, rows, answers)
-      run_folder.write_scores(path, found)
     return found
 
   def compute_results(self) -> tuple[Results, list[Answer]]:
@@ -98,19 +176,15 @@ class Run:
     task, data = self.objective, self.data["dev"]
     answers: list[Answer] = []
 
-    def score(batches: Batches) -> Results:
+    def score(outputs: Iterator[Any]) -> Results:
       if data.rows is None:
         return {}
-      outputs = (values for values, _ in batches)
       answers.extend(base.answer_rows(task, data.rows, outputs))
       return task.score(data.rows, answers)
 
     with self._explained("eval_batch_size"):
       batches = data.evaluation(self.config.eval_batch_size)
-      if task.has_loss:
-        means = self.runner.evaluate(batches, score)
-      else:
-        means = self.runner.report(score(self.runner.predict(batches)))
+      means = self.runner.evaluate(batches, score)
     return task.name_results(means), answers
 
   def predict(self) -> Results:
@@ -120,7 +194,7 @@ class Run:
     assert data.rows is not None
     with self._explained("predict_batch_size"):
       batches = data.evaluation(self.config.predict_batch_size)
-      outputs = (values for values, _ in self.runner.predict(batches))
+      outputs = self.runner.predict(batches)
       answers = base.answer_rows(task, data.rows, outputs)
       scores = task.write_predictions(self.folder.path, data.rows, answers)
     if name == "dev":  # Without labels, removes earlier scores.

@@ -1,27 +1,27 @@
-"""What a fine-tuning run starts from: settings, folder, model and its head.
+"""What a run starts from: settings, folder, model and its head.
 
 Heads of several tasks have the same variables: `output_weights` labels texts in
 one model and words in another. The files beside a checkpoint name the task and
 the labels of its head. A run keeps the head only if both match its own.
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from absl import logging
 
-from bert_tf import modeling, tokenization
-from bert_tf.checkpoint import run_info
+from bert_tf import tokenization
+from bert_tf.checkpoint import checkpoints, run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.checkpoint.run_folder import RunFolder
-from bert_tf.files import messages
+from bert_tf.files import errors, messages
 from bert_tf.model import heads, hugging_face_config
-from bert_tf.tasks.config import FineTuningConfig
 from bert_tf.training import adapters
 
-Config = TypeVar("Config", bound=FineTuningConfig)
+Config = TypeVar("Config", bound=Any)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +29,6 @@ class Setup(Generic[Config]):
   """The resolved settings of a run, with its folder and its model."""
 
   config: Config
-  bert_config: modeling.BertConfig
-  tokenizer: tokenization.FullTokenizer
   folder: RunFolder
   start: ModelFolder  # Without weights for random values.
 
@@ -42,30 +40,27 @@ class Setup(Generic[Config]):
     """
     if not (config.do_train or config.do_eval or config.do_predict):
       raise ValueError(
-        "There is nothing to do. Set `do_train`, `do_eval` or `do_predict`."
+        "There is nothing to do. Set a step, such as `do_train` or `do_eval`."
       )
     folder = RunFolder(config.train.output_dir, config.task)
-    start = ModelFolder.open_start(
+    start = ModelFolder.open(
       config.train.init_checkpoint,
-      folder.path,
+      output_dir=folder.path,
       bert_config_file=config.bert_config_file,
       vocab_file=config.vocab_file,
     )
-    config = start.resolve(config, config.task, folder.info, folder.path)
-    train = dataclasses.replace(config.train, init_checkpoint=start.weights)
     config = dataclasses.replace(
       config,
       bert_config_file=start.config_file,
-      vocab_file=start.needed_vocab(),
-      train=train,
+      vocab_file=start.vocab_file,
+      train=dataclasses.replace(config.train, init_checkpoint=start.weights),
     )
-    if (train.freeze_layers or 0) > start.config.num_hidden_layers:
-      raise ValueError(
-        f"freeze_layers {train.freeze_layers} exceeds num_hidden_layers "
-        f"{start.config.num_hidden_layers} of {start.config_file}. Lower it."
-      )
-    tokenizer = start.make_tokenizer(config)
-    return cls(config, start.config, tokenizer, folder, start)
+    return cls(config.resolve(start, folder), folder, start)
+
+  @functools.cached_property
+  def tokenizer(self) -> tokenization.FullTokenizer:
+    """The tokenizer; raises ValueError without a vocabulary."""
+    return self.start.make_tokenizer(self.config)
 
   def saved_labels(self) -> run_info.LabelSpec | None:
     """Returns the labels in output_dir, else those of the model to start from.
@@ -103,21 +98,59 @@ class Setup(Generic[Config]):
     file = adapters.open_adapter(adapter) if adapter else self.start
     return file.shapes
 
-  def takes_head(
+  def choose_head(
     self, model: type[heads.HeadModel], labels: run_info.LabelSpec | None
-  ) -> bool:
-    """Returns whether a run of these labels keeps the head; logs the decision.
+  ) -> Config:
+    """Returns the config with encoder_only set if the run starts a new head.
 
     Raises:
-      ValueError: if the head has the same labels in another order, or if it
-        cannot be kept and do_train is not set, so that no new one is trained.
+      ValueError: if output_dir holds a run of another task, or if do_train is
+        not set and there is no trained head of the task and its labels.
     """
-    train = self.config.train
+    config = self.config
+    if self.folder.is_begun:
+      self._check_resumed(model)
+      return config
+    if self.head_path:
+      encoder_only = not self._takes_head(model, labels)
+      train = dataclasses.replace(config.train, encoder_only=encoder_only)
+      return dataclasses.replace(config, train=train)
+    if not config.do_train:
+      raise ValueError(
+        f"There is no trained model, since {self.folder.path} has no "
+        "checkpoint. Set `do_train`, or `init_checkpoint` to a trained model."
+      )
+    logging.warning(
+      "`init_checkpoint` is not set, so the whole model starts from RANDOM "
+      "values instead of a pre-trained BERT."
+    )
+    return config
+
+  def _check_resumed(self, model: type[heads.HeadModel]) -> None:
+    """Raises ValueError if the newest checkpoint lacks the task's variables.
+
+    Without a run.json, only the checkpoint tells the task. A damaged one is
+    left to `restore`, which may take an older one.
+    """
+    path = str(checkpoints.find_latest(self.folder.path))
+    with contextlib.suppress(errors.DamagedFileError):
+      names = checkpoints.CheckpointReader(path).shapes
+      if missing := model.missing_variables(names):
+        raise ValueError(
+          f"{self.folder.path} holds a run of another task: {path} has no "
+          f"{missing[0]}. Choose another `output_dir`."
+        )
+
+  def _takes_head(
+    self, model: type[heads.HeadModel], labels: run_info.LabelSpec | None
+  ) -> bool:
+    """Returns whether the run keeps the head; logs the decision."""
+    encoder_only = self.config.train.encoder_only
     if not model.heads:
-      return not train.encoder_only
+      return not encoder_only
     # The pooler's variables, for instance, are not in an adapter.
     missing = model.missing_variables({*self.head_shapes, *self.start.shapes})
-    if train.encoder_only:
+    if encoder_only:
       reason: str | None = "`encoder_only` is set"
     elif missing:
       reason = f"it has no {missing[0]}"
@@ -131,7 +164,7 @@ class Setup(Generic[Config]):
         f"{self.head_path} is not a trained model for {model.task}: {reason}. "
         "Set `do_train`, or give a model for this task."
       )
-    log = logging.info if missing or train.encoder_only else logging.warning
+    log = logging.info if missing or encoder_only else logging.warning
     log("%s: the head is new, since %s.", self.head_path, reason)
     return False
 
@@ -148,33 +181,35 @@ class Setup(Generic[Config]):
       return f"it was trained for {run.task}"
     if not labels:
       return None
-    head_labels = run.labels if run else None
-    if head_labels and head_labels.problem_type != labels.problem_type:
-      return f"it was trained for {head_labels.problem_type}"
+    saved = run.labels if run else None
+    if saved and saved.problem_type != labels.problem_type:
+      return f"it was trained for {saved.problem_type}"
     num_outputs = self.head_shapes["output_weights"][0]
     if num_outputs != labels.num_outputs:
       return f"it has {num_outputs} labels, not {labels.num_outputs}"
+    names = messages.join_names(labels.labels)
     numbered = hugging_face_config.numbered_labels(len(labels.labels))
-    if not head_labels or (numbered and head_labels.labels == numbered):
+    if not saved or (numbered and saved.labels == numbered):
       logging.warning(
         f"{self.head_path} does not name the labels of its head, so they are "
-        f"taken to be {messages.join_names(labels.labels)}."
+        f"taken to be {names}."
       )
       return None
-    ours = [*map(str.casefold, labels.labels)]
-    theirs = [*map(str.casefold, head_labels.labels)]
-    if ours == theirs:
-      return None
+    given, trained = (
+      [*map(str.casefold, spec.labels)] for spec in (labels, saved)
+    )
     # Some GLUE tasks have ids as labels, for which Hugging Face's files have
     # names.
     are_ids = list(labels.labels) == [*map(str, range(len(labels.labels)))]
-    if are_ids and hugging_face_config.is_weights(self.head_path or ""):
+    if given == trained or (
+      are_ids and hugging_face_config.is_weights(self.head_path or "")
+    ):
       return None
-    names = messages.join_names(head_labels.labels)
-    if sorted(ours) == sorted(theirs):
+    trained_names = messages.join_names(saved.labels)
+    if sorted(given) == sorted(trained):
       raise ValueError(
         f"{self.head_path} was trained for the same labels in another order: "
-        f"there {names}, here {messages.join_names(labels.labels)}. Set "
-        "`encoder_only` to start a new head."
+        f"there {trained_names}, here {names}. Set `encoder_only` to start a "
+        "new head."
       )
-    return f"it has the labels {names}"
+    return f"it has the labels {trained_names}"

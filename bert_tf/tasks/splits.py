@@ -9,20 +9,19 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import distribution
+from bert_tf import distribution, modeling
 from bert_tf.checkpoint import run_info
 from bert_tf.data import input_pipeline, records
 from bert_tf.files import messages, paths, tables
 from bert_tf.model import model_inputs
 from bert_tf.tasks import base, run
 from bert_tf.tasks.rows import Row, with_empty_text
-from bert_tf.tasks.setup import Setup
 from bert_tf.text import unknown_pieces
 
 # Maximum total length of an example's texts in run.json.
@@ -98,19 +97,21 @@ def read_splits(
 
 
 def encode(
-  setup: Setup, task: base.Task, split: Split, folder: str
+  task: base.Task, split: Split, folder: str, bert_config: modeling.BertConfig
 ) -> run.Data:
-  """Writes the records of a split to a folder, and logs what they hold."""
+  """Writes the records of a split to a folder, and logs what they hold.
+
+  Raises ValueError if `bert_config` does not allow a value in them.
+  """
   name = {"train": "train", "dev": "eval", "test": "predict"}[split.name]
   path = os.path.join(folder, f"{name}.tf_record")
   counts = unknown_pieces.PieceCounts(task.tokenizer, split.source)
   # If no row needs the model, there is no record.
   ids = tf.io.FixedLenFeature([task.max_seq_length], tf.int64)
   spec = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), ids)
-  num_cut = 0
-  rows = split.rows
+  num_cut, rows = 0, split.rows
   if split.name == "train":
-    rows = task.order_for_training(rows)
+    rows = task.prepare_for_training(rows)
   with records.open_writer([path]) as writer:
     for index, (row, inputs) in enumerate(zip(rows, task.preprocess(rows))):
       num_cut += inputs.is_cut
@@ -129,20 +130,16 @@ def encode(
           arrays = {name: values[0] for name, values in arrays.items()}
         record = {**targets, **arrays}
         counts.add_ids(record["input_ids"].ravel().tolist())
-        model_inputs.check_values(record, setup.bert_config)
+        model_inputs.check_values(record, bert_config)
         ints: dict[str, list[int]] = {}
         floats: dict[str, list[float]] = {}
         for name, values in record.items():
-          kind: Any = floats if values.dtype.kind == "f" else ints
-          kind[name] = values.ravel().tolist()
-        if not writer.num_written:
-          spec = {
-            name: tf.io.FixedLenFeature(
-              record[name].shape, tf.float32 if name in floats else tf.int64
-            )
-            for name in record
-            if name not in task.unread_features
-          }
+          is_float = values.dtype.kind == "f"
+          stored: Any = floats if is_float else ints
+          stored[name] = values.ravel().tolist()
+          dtype = tf.float32 if is_float else tf.int64
+          if not writer.num_written and name not in task.unread_features:
+            spec[name] = tf.io.FixedLenFeature(values.shape, dtype)
         writer.write(records.encode_example(ints, floats))
   files = input_pipeline.RecordFiles((path,), writer.num_written)
   logging.info(
@@ -153,7 +150,7 @@ def encode(
     numbers = messages.join_names([str(i + 1) for i in empty], 5)
     logging.warning(f"{split.source}: a text is empty in example {numbers}.")
 
-  def cut_padding(batches: tf.data.Dataset) -> tf.data.Dataset:
+  def cut_padding(batches: tf.data.Dataset, *_: int) -> tf.data.Dataset:
     if task.width:
       return batches
     return input_pipeline.cut_padding(
@@ -161,37 +158,12 @@ def encode(
       task.max_seq_length,
       task.position_features,
       # Whether XLA compiles a program for each width.
-      bool(setup.config.train.use_xla) or distribution.has_accelerator(),
+      bool(task.config.train.use_xla) or distribution.has_accelerator(),
     )
 
-  return make_data(setup, split, files, spec, cut_padding)
-
-
-def make_data(
-  setup: Setup,
-  split: Split,
-  files: input_pipeline.RecordFiles,
-  spec: input_pipeline.Spec,
-  finish: Callable[[tf.data.Dataset], tf.data.Dataset],
-) -> run.Data:
-  """Returns the data of records; `finish` makes batches for the model."""
-  train, vocab_size = setup.config.train, setup.bert_config.vocab_size
-  grouped = setup.config.group_by_length
-
-  def training(steps_done: int) -> tf.data.Dataset:
-    size, seed = train.train_batch_size, train.seed
-    return finish(
-      input_pipeline.training_dataset(
-        files, spec, size, seed, steps_done, vocab_size, grouped
-      )
-    )
-
-  def evaluation(batch_size: int) -> tf.data.Dataset:
-    return finish(
-      input_pipeline.finite_dataset(files, spec, batch_size, vocab_size)
-    )
-
-  return run.Data(spec, training, evaluation, split.rows)
+  return run.read_records(
+    task.config, bert_config, files, spec, cut_padding, split.rows
+  )
 
 
 def summarize(
@@ -217,6 +189,27 @@ def summarize(
   return f"{split.source}: {'; '.join(parts)}."
 
 
+def describe_examples(
+  task: base.Task, splits: Mapping[str, Split], max_examples: int
+) -> dict[str, Any]:
+  """Returns what is new in run_info.Examples, by field."""
+  examples: dict[str, Any] = {
+    f"num_{name}": len(splits[name].rows)
+    for name in ("train", "dev")
+    if name in splits
+  }
+  if "dev" in splits or not max_examples:
+    rows = splits["dev"].rows if "dev" in splits else ()
+    shown = choose_examples(task, rows, max_examples)
+    examples["shown"] = shown or None
+    if shown:
+      logging.info(
+        f"run.json keeps {len(shown)} dev texts as examples for the server's "
+        "page; `num_run_examples=0` leaves them out."
+      )
+  return examples
+
+
 def choose_examples(
   task: base.Task, rows: Sequence[Row], max_examples: int
 ) -> tuple[dict[str, Any], ...]:
@@ -224,21 +217,15 @@ def choose_examples(
 
   They are short and different, one for each answer first.
   """
-  first: list[dict[str, Any]] = []
-  others: list[dict[str, Any]] = []
-  seen: set[str] = set()
+  examples: dict[str, dict[str, Any]] = {}
   for row in rows[:_MAX_READ]:
     inputs, answer = task.inputs_of(row), row.get("label")
+    example = {"inputs": inputs, "answer": answer}
     num_characters = sum(len("".join(text)) for text in inputs.values())
-    if not inputs or num_characters > _MAX_CHARACTERS:
-      continue
-    texts = json.dumps((inputs, answer), ensure_ascii=False)
-    if not tables.is_unicode(texts):  # Served models reject such texts.
-      continue
-    key, text = json.dumps(answer), json.dumps(inputs)
-    if text not in seen:
-      (others if key in seen else first).append(
-        {"inputs": inputs, "answer": answer}
-      )
-    seen |= {key, text}
-  return (*first, *others)[:max_examples]
+    # Served models reject a text that is not Unicode.
+    is_unicode = tables.is_unicode(json.dumps(example, ensure_ascii=False))
+    if inputs and num_characters <= _MAX_CHARACTERS and is_unicode:
+      examples.setdefault(json.dumps(inputs), example)
+  firsts = {json.dumps(e["answer"]): e for e in reversed(examples.values())}
+  chosen = sorted(examples.values(), key=lambda e: e not in firsts.values())
+  return tuple(chosen[:max_examples])

@@ -73,31 +73,24 @@ def add_adapter(
   """
   reader = open_adapter(path)
   variables = {v.path: v for v in model.weights}
-  names = () if encoder_only else checkpoint_names.parameters(reader.shapes)
-  head = {name: reader.get(name) for name in names}
-  scopes = [*lora.adapted(reader.shapes)]
-  updates, alpha = {}, float(reader.get(lora.ALPHA))
-  for scope in scopes:
-    a, b = reader.get(scope + lora.A), reader.get(scope + lora.B)
-    updates[f"{scope}/kernel"] = alpha / a.shape[1] * (a @ b)
-  for name, value in {**head, **updates}.items():
-    shape = name in variables and tuple(variables[name].shape)
-    if shape != value.shape:
-      raise ValueError(
-        f"{reader.path} belongs to another model: {name} is {value.shape} "
-        f"there, but {shape or 'missing'} here."
-      )
-  for scope in scopes:
-    kernel = variables[f"{scope}/kernel"]
-    if _checksum(kernel.value) != reader.get(scope + lora.CHECKSUM):
+  kernels: dict[str, Any] = {
+    scope: variables.get(f"{scope}/kernel")
+    for scope in lora.adapted(reader.shapes)
+  }
+  for scope, kernel in kernels.items():
+    checksum = reader.get(scope + lora.CHECKSUM)
+    if kernel is None or _checksum(kernel.value) != checksum:
       raise ValueError(
         f"{reader.path} was trained from another `init_checkpoint`, which "
-        f"differs in {kernel.path}."
+        f"differs in {scope}/kernel."
       )
-  for name, value in head.items():
-    variables[name].assign(value)
-  for name, value in updates.items():
-    variables[name].assign_add(value)
+  head = () if encoder_only else checkpoint_names.parameters(reader.shapes)
+  for name in head:
+    variables[name].assign(reader.get(name))
+  alpha = float(reader.get(lora.ALPHA))
+  for scope, kernel in kernels.items():
+    a, b = reader.get(scope + lora.A), reader.get(scope + lora.B)
+    kernel.assign_add(alpha / a.shape[1] * (a @ b))
   return list(head)
 
 

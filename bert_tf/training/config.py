@@ -1,10 +1,12 @@
 """Settings of a training run. Imports no TensorFlow."""
 
 import dataclasses
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from bert_tf import names, settings
+
+Train = TypeVar("Train", bound="TrainConfig")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,17 +133,23 @@ class TrainConfig(ComputeConfig):
         "`eval_every_steps`."
       )
 
-  def check_best_metric(self, results: Collection[str]) -> None:
-    """Raises ValueError unless evaluations have best_metric as a result."""
-    if self.best_metric and self.best_metric not in results:
+  def choose_best_metric(self: Train, results: Sequence[str]) -> Train:
+    """Returns the config with a best_metric, by default the first result.
+
+    Raises ValueError unless evaluations have the user's choice as a result.
+    """
+    if not self.best_metric:
+      return dataclasses.replace(self, best_metric=results[0])
+    if self.best_metric not in results:
       raise ValueError(
         f"best_metric {self.best_metric!r} is not one of the results, "
         f"{', '.join(results)}."
       )
-    if self.best_metric and not self.eval_every_steps:
+    if not self.eval_every_steps:
       raise ValueError(
         f"best_metric {self.best_metric} needs `eval_every_steps`."
       )
+    return self
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.files import messages
 from bert_tf.model.layers import layer_norm, lora, mixed_precision
 from bert_tf.model.losses import Sums
+from bert_tf.model.model_config import BertConfig
 from bert_tf.training import (
   adapters,
   budget,
@@ -41,9 +42,6 @@ from bert_tf.training.objective import (
 from bert_tf.training.step import TrainingStep
 from bert_tf.training.update import Update
 
-# The NumPy outputs of each batch, and its features.
-Batches = Iterator[tuple[Any, Features]]
-
 
 class DivergedError(ValueError):
   """A loss, a gradient or a weight is not finite."""
@@ -52,18 +50,18 @@ class DivergedError(ValueError):
 class Estimator:
   """Trains, evaluates and saves one model in one folder.
 
-  `model_fn` makes the model and builds all its variables. `start` reads
+  The objective builds the model from `bert_config`. `start` reads
   config.init_checkpoint, if that is open already.
   """
 
   def __init__(
     self,
-    model_fn: Callable[[], keras.Model],
     objective: Objective,
+    bert_config: BertConfig,
     config: TrainConfig,
     start: checkpoints.CheckpointReader | None = None,
   ) -> None:
-    self.model = _build_model(model_fn, config)
+    self.model = _build_model(objective, bert_config, config)
     self.objective = objective
     self.config = config
     self._start = start
@@ -71,17 +69,16 @@ class Estimator:
     self._planned: budget.PlannedWarmupLinearDecay | None = None
     if config.train_seconds:
       self._planned = budget.PlannedWarmupLinearDecay(config.learning_rate)
-    optimizer = config.optimizer
-    if optimizer is None:
-      optimizer = optimization.create_optimizer(
-        config.learning_rate,
-        config.num_train_steps,
-        config.num_warmup_steps,
-        schedule=self._planned,
-      )
+    optimizer = config.optimizer or optimization.create_optimizer(
+      config.learning_rate,
+      config.num_train_steps,
+      config.num_warmup_steps,
+      schedule=self._planned,
+    )
     is_scaled = config.precision == "float16"
-    scale = mixed_precision.LossScale() if is_scaled else None
-    self.update = Update(optimizer, scale)
+    self.update = Update(
+      optimizer, mixed_precision.LossScale() if is_scaled else None
+    )
     self.train_step = TrainingStep(
       self.model,
       self.update,
@@ -101,9 +98,7 @@ class Estimator:
       )
       for has_loss in (True, False)
     )
-    self._eval_writer: tf.summary.SummaryWriter | None = None
-    # Step of the weights in memory; None before they are trained or loaded.
-    self._step: int | None = None
+    self._step = 0  # The step of the weights in memory.
     self.was_interrupted = False  # Whether Ctrl-C ended `train`.
 
   def train(
@@ -253,74 +248,63 @@ class Estimator:
   def evaluate(
     self,
     batches: tf.data.Dataset,
-    score: Callable[[Batches], Mapping[str, float]] | None = None,
+    score: Callable[[Iterator[Any]], Mapping[str, float]] | None = None,
   ) -> dict[str, float | int]:
     """Evaluates the current weights, which were trained or loaded before.
 
     Args:
       batches: finite batches.
-      score: takes the outputs and the features of each batch, which are
-        computed while it reads them, and returns further results.
+      score: takes the NumPy outputs of each batch, which are computed while it
+        reads them, and returns further results.
 
     Returns:
-      `loss`, the mean of the training loss over batches; the objective's
-      metrics; `global_step`. Also written as events to output_dir/eval.
+      `loss`, the mean of the training loss over batches, and the objective's
+      metrics, if it has a loss; `global_step`. Also written as events to
+      output_dir/eval.
 
     Raises:
-      RuntimeError: if no weights were trained or loaded.
       ValueError: if there is no batch, or the loss is not finite.
     """
-    totals = None
+    totals: Sums | None = None
+    has_loss = self.objective.has_loss
+    compute = self._evaluate_batch if has_loss else self._predict_batch
 
-    def compute_outputs() -> Batches:
+    def compute_outputs() -> Iterator[Any]:
       nonlocal totals
-      for outputs, sums, features in self._run(
-        self._evaluate_batch, batches, "evaluating"
-      ):
+      for outputs, sums in self._run(compute, batches, "evaluating"):
         # Adds up in float64, since a data set has far more terms than a batch.
         totals = add_sums(totals, tf.nest.map_structure(np.float64, sums))
-        yield outputs, features
+        yield outputs
 
     stream = compute_outputs()
     scores = score(stream) if score else {}
     collections.deque(stream, maxlen=0)  # What `score` did not need.
-    if totals is None:
+    if has_loss and totals is None:
       raise ValueError("there is no whole batch of examples to evaluate on.")
-    means = compute_means(totals)
-    if not math.isfinite(means["loss"]):
+    means = compute_means(totals or {})
+    if not math.isfinite(means.get("loss", 0.0)):
       raise DivergedError(f"the evaluation's loss is {means['loss']}.")
-    return self.report({**means, **scores})
+    results = {**means, **scores}
+    progress.write_events(self._eval_writer, self._step, results)
+    return {**results, checkpoints.GLOBAL_STEP: self._step}
 
-  def predict(self, batches: tf.data.Dataset) -> Batches:
-    """Yields the outputs and the features of each batch.
+  def predict(self, batches: tf.data.Dataset) -> Iterator[Any]:
+    """Yields the NumPy outputs of each batch, with the current weights."""
+    for outputs, _ in self._run(self._predict_batch, batches, "predicting"):
+      yield outputs
 
-    Raises RuntimeError as `evaluate`.
-    """
-    for outputs, _, features in self._run(
-      self._predict_batch, batches, "predicting"
-    ):
-      yield outputs, features
-
-  def report(
-    self, results: Mapping[str, float | int]
-  ) -> dict[str, float | int]:
-    """Writes results as events to output_dir/eval; adds `global_step`."""
-    step = self._weights_step()
-    if self._eval_writer is None:
-      events_dir = os.path.join(self.config.output_dir, "eval")
-      self._eval_writer = progress.events_writer(events_dir)
-    progress.write_events(self._eval_writer, step, results)
-    return {**results, checkpoints.GLOBAL_STEP: step}
+  @functools.cached_property
+  def _eval_writer(self) -> tf.summary.SummaryWriter:
+    return progress.events_writer(os.path.join(self.config.output_dir, "eval"))
 
   def _run(
     self, function: Callable[..., Any], batches: tf.data.Dataset, what: str
-  ) -> Iterator[tuple[Any, Sums, Features]]:
-    """Yields the outputs, sums and features of each batch, in NumPy.
+  ) -> Iterator[tuple[Any, Sums]]:
+    """Yields the outputs and sums of each batch, in NumPy.
 
     TPUs need batches of one shape. There, smaller batches are filled up with
     zeros, which have no weight in losses and metrics.
     """
-    self._weights_step()
     for features in progress.track(batches, what, "batch"):
       full, num_rows = features, None
       if distribution.needs_full_batches():
@@ -338,7 +322,6 @@ class Estimator:
       yield (
         tf.nest.map_structure(lambda value, n=num_rows: value[:n], outputs),
         sums,
-        features,
       )
 
   def _run_replicas(self, has_loss: bool, features: Features) -> Any:
@@ -361,11 +344,6 @@ class Estimator:
       loss = tf.add_n([total / weight for total, weight in losses.values()])
       sums = {"loss": (loss, tf.ones([])), **sums}
     return distribution.gather_outputs(replicas.outputs), sums
-
-  def _weights_step(self) -> int:
-    if self._step is None:
-      raise RuntimeError("no weights are loaded; call load_for_inference.")
-    return self._step
 
   def _tensors(self) -> dict[str, tf.Tensor]:
     variables = restore.training_variables(self.model, self.update)
@@ -394,7 +372,7 @@ class Estimator:
 
 
 def _build_model(
-  model_fn: Callable[[], keras.Model], config: TrainConfig
+  objective: Objective, bert_config: BertConfig, config: TrainConfig
 ) -> keras.Model:
   mixed_precision.check_devices(config.precision)
   mixed_precision.set_tf32(config.precision)
@@ -407,7 +385,7 @@ def _build_model(
   random.seed(config.seed)
   try:
     with mixed_precision.policy_scope(config.precision):
-      model = model_fn()
+      model = objective.build_model(bert_config)
       if config.lora_rank:
         lora.enable(model, config.lora_rank, config.lora_alpha)
   finally:

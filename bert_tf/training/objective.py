@@ -6,7 +6,7 @@ words, so a mean of their means is not the mean of the batch. Sums and weights
 are added instead, and divided once, at the end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import keras
@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.model.losses import Sums
+from bert_tf.model.model_config import BertConfig
 from bert_tf.model.tensor import Tensor
 
 Features = dict[str, tf.Tensor]
@@ -44,6 +45,15 @@ class Objective:
 
   has_loss: ClassVar[bool] = True
   first_results: ClassVar[tuple[str, ...]] = ()
+
+  @property
+  def metrics(self) -> tuple[str, ...]:
+    """Names of the results. The first is the default best_metric."""
+    return ("loss",)
+
+  def build_model(self, config: BertConfig) -> keras.Model:
+    """Returns the model, with random values."""
+    raise NotImplementedError
 
   def weights(self, features: Features, training: bool) -> dict[str, Tensor]:
     """Returns the weights of the losses, by name.
@@ -76,18 +86,6 @@ def add_sums(sums: T | None, other_sums: T) -> T:
   if sums is None:
     return other_sums
   total: T = tf.nest.map_structure(lambda a, b: a + b, sums, other_sums)
-  return total
-
-
-def add_calls(
-  total: T, function: Callable[[tf.Tensor], T], first: int, end: tf.Tensor | int
-) -> T:
-  """Adds function(first), ..., function(end - 1) to a total, in the graph."""
-  _, total = tf.while_loop(
-    lambda i, _: i < end,
-    lambda i, total: (i + 1, add_sums(total, function(i))),
-    (tf.constant(first), total),
-  )
   return total
 
 

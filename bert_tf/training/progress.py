@@ -70,9 +70,7 @@ class Progress:
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
     values = compute_means(self._sums)
     shown = select_shown(values)
-    same = shown.get("example_loss", math.nan)
-    if math.isclose(same, values["loss"], rel_tol=1e-5):
-      del shown["example_loss"]  # Without class weights, it is the loss.
+    shown.pop("example_loss", None)  # The loss without the class weights.
     parts = [f"{name} {_short(value)}" for name, value in shown.items()]
     on_bar = [f"loss {_short(values['loss'])}"]
     on_bar += [p.replace("_accuracy", "") for p in parts if "accuracy " in p]

@@ -4,7 +4,7 @@ import keras
 from absl import logging
 
 from bert_tf.checkpoint import checkpoint_names, checkpoints
-from bert_tf.files import messages
+from bert_tf.files import errors, messages
 from bert_tf.model.layers import lora, mixed_precision
 from bert_tf.training import adapters
 from bert_tf.training.config import TrainConfig
@@ -28,7 +28,7 @@ def restore_for_training(
       step = resume(path, model, update)
       logging.info("Resuming from %s, at step %d.", path, step)
       return step
-    except checkpoints.DamagedCheckpointError as error:
+    except errors.DamagedFileError as error:
       # Only training may use an older checkpoint, as it repeats the lost steps.
       logging.warning("%s Trying the checkpoint before it.", error)
       faults.append(str(error))
@@ -52,7 +52,7 @@ def resume(path: str, model: keras.Model, update: Update) -> int:
 
   The loss scale keeps its initial value if the run had another precision.
   Raises ValueError if the checkpoint does not fit the model or had another
-  lora_alpha, and DamagedCheckpointError if it cannot be read to its end.
+  lora_alpha, and DamagedFileError if it cannot be read to its end.
   """
   reader = checkpoints.CheckpointReader(path)
   variables, state = training_variables(model, update), update.variables()
@@ -119,9 +119,13 @@ def _initialize(
   if config.init_checkpoint:
     adapter, encoder_only = config.lora_adapter, config.encoder_only
     # An adapter includes the head that was trained with it.
-    missing = checkpoints.init_from_checkpoint(
-      model, start or config.init_checkpoint, encoder_only or bool(adapter)
-    )
+    prefix = "bert/" if encoder_only or adapter else ""
+    reader = start or checkpoints.CheckpointReader(config.init_checkpoint)
+    missing = checkpoints.load_variables(reader, model, "bert/", prefix)
+    num_all = len(model.weights)
+    restored = f"{num_all - len(missing)} of {num_all} variables restored"
+    untrained = f"; untrained: {', '.join(missing)}" if missing else ""
+    logging.info(f"{reader.path}: {restored}{untrained}.")
     loaded = (
       adapters.add_adapter(model, adapter, encoder_only) if adapter else ()
     )

@@ -13,6 +13,7 @@ and compiles them; see `compilation`.
 
 import contextlib
 from collections.abc import Callable
+from typing import TypeVar
 
 import keras
 import tensorflow as tf
@@ -22,12 +23,10 @@ from bert_tf.model.layers import dropout
 from bert_tf.model.losses import Sums
 from bert_tf.model.tensor import Tensor
 from bert_tf.training import compilation
-from bert_tf.training.objective import (
-  Features,
-  Objective,
-  add_calls,
-)
+from bert_tf.training.objective import Features, Objective, add_sums
 from bert_tf.training.update import Update
+
+T = TypeVar("T")
 
 
 class TrainingStep:
@@ -80,7 +79,7 @@ class TrainingStep:
 
     totals = micro_batch(0)
     if self._num_micro_batches > 1:
-      totals = add_calls(totals, micro_batch, 1, self._num_micro_batches)
+      totals = _add_calls(totals, micro_batch, 1, self._num_micro_batches)
     sums, gradients = totals
     sums = distribution.all_reduce_sum(sums)
     loss = sums.pop("loss")
@@ -168,7 +167,7 @@ class TrainingStep:
         lambda tensor: tf.zeros(tensor.shape, tensor.dtype),
         traced.structured_outputs,
       )
-      return add_calls(
+      return _add_calls(
         zeros, lambda _: self._step(batches.get_next()), 0, num_steps
       )
 
@@ -183,3 +182,15 @@ class TrainingStep:
     """
     sums: Sums = self._loop(batches, tf.constant(num_steps))
     return sums
+
+
+def _add_calls(
+  total: T, function: Callable[[tf.Tensor], T], first: int, end: tf.Tensor | int
+) -> T:
+  """Adds function(first), ..., function(end - 1) to a total, in the graph."""
+  _, total = tf.while_loop(
+    lambda i, _: i < end,
+    lambda i, total: (i + 1, add_sums(total, function(i))),
+    (tf.constant(first), total),
+  )
+  return total

@@ -18,7 +18,7 @@ from bert_tf.model.tensor import Tensor
 # `optimization` use, checked with Keras 3.15.1: `_all_reduce_sum_gradients`,
 # `_clip_gradients`, `_get_variable_index`, `_learning_rate`,
 # `_trainable_variables`.
-# tests/training/update_test.py fails if Keras changes them.
+# tests/distribution_test.py fails if Keras changes them.
 
 
 class Update:

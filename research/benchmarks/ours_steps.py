@@ -45,7 +45,8 @@ def build_training(
   """Returns pre-training as run_pretraining.py builds it, and its batch."""
   config = modeling.BertConfig(**settings.sizes, type_vocab_size=2)
   with tempfile.TemporaryDirectory() as folder:
-    runner = pretraining.build_estimator(
+    runner = estimator.Estimator(
+      pretraining.PretrainingObjective(),
       config,
       training_config.TrainConfig(
         output_dir=folder,

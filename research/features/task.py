@@ -25,7 +25,6 @@ from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import run as run_lib
 from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.rows import Results, Row
-from bert_tf.tasks.setup import Setup
 from bert_tf.training import progress
 from research import bilstm
 from research.features import config as config_lib
@@ -101,7 +100,9 @@ def word_vectors(
     batches: batches of the windows' records.
   """
   model = VectorModel(bert_config, feature_layers)
-  checkpoints.init_from_checkpoint(model, init_checkpoint)
+  checkpoints.load_variables(
+    checkpoints.CheckpointReader(init_checkpoint), model, "bert/"
+  )
   compute = tf.function(model, reduce_retracing=True, autograph=False)
   for batch in progress.track(batches, "computing features", "batch"):
     with layer_norm.fused():
@@ -271,17 +272,17 @@ class FeaturesTask(ner.NerTask):
 
 
 def encode(
-  setup: Setup[config_lib.FeaturesConfig],
   task: base.Task,
   split: splits.Split,
   folder: str,
+  bert_config: modeling.BertConfig,
 ) -> run_lib.Data:
   """Writes a record of the vectors of each sentence; see splits.encode."""
-  config, bert_config = setup.config, setup.bert_config
+  config = task.config
   check_layers(config.feature_layers, bert_config)
   assert config.train.init_checkpoint and task.labels
-  windows_task = ner.NerTask.create(setup, labels=task.labels)
-  windows = splits.encode(setup, windows_task, split, folder)
+  windows_task = ner.NerTask(**vars(task))
+  windows = splits.encode(windows_task, split, folder, bert_config)
   vectors = word_vectors(
     bert_config,
     config.train.init_checkpoint,
@@ -291,11 +292,13 @@ def encode(
   path = os.path.join(folder, f"{config.feature_layers}.{split.name}.tf_record")
   files = write_records(path, split.rows, task.labels.labels, vectors)
 
-  def decode_vectors(batches: tf.data.Dataset) -> tf.data.Dataset:
+  def decode_vectors(batches: tf.data.Dataset, *_: int) -> tf.data.Dataset:
     layers = num_layers(config.feature_layers, bert_config)
     return decode(batches, layers, bert_config.hidden_size)
 
-  return splits.make_data(setup, split, files, spec(), decode_vectors)
+  return run_lib.read_records(
+    config, bert_config, files, spec(), decode_vectors, split.rows
+  )
 
 
 def run(config: config_lib.FeaturesConfig) -> Results | None:

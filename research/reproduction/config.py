@@ -4,7 +4,7 @@ import dataclasses
 import os
 
 from bert_tf import settings
-from bert_tf.checkpoint.hub import download
+from bert_tf.checkpoint import download
 from bert_tf.training import config as training_config
 from research.reproduction import tasks as tasks_lib
 

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from bert_tf.checkpoint import weights
-from bert_tf.checkpoint.hub import catalog
+from bert_tf.checkpoint import checkpoints, download
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.files import atomic, messages, paths
 from bert_tf.model import model_config
@@ -165,7 +164,7 @@ class Worker:
     """
     names = {folder: "OUT", self.config.output_dir: "OUT"}
     names |= dict.fromkeys(self.config.data_folders, "DATA")
-    if not catalog.find_source(self.model.path):
+    if not download.find_source(self.model.path):
       names[self.model.path] = "MODEL"
     # The user may give a folder with a slash at its end.
     names = {path.rstrip("/"): name for path, name in names.items()}
@@ -235,13 +234,13 @@ def open_model(config: config_lib.ReproductionConfig) -> Model:
     name=name_model(path),
     path=path,
     bert_config=files.config,
-    hash=weights.hash_weights(path)[:16],
+    hash=checkpoints.hash_weights(path)[:16],
   )
 
 
 def name_model(path: str) -> str:
   """Returns the model's name in rows and report."""
-  source = catalog.find_source(path)
+  source = download.find_source(path)
   return source.name if source else os.path.basename(os.path.abspath(path))
 
 

@@ -20,9 +20,8 @@ from absl import logging
 
 from bert_tf.checkpoint import checkpoints, run_folder
 from bert_tf.data import records
-from bert_tf.tasks.pretraining import pretraining, pretraining_config
-from bert_tf.training import config as training_config
-from tests.support import runs
+from bert_tf.tasks.pretraining import pretraining
+from tests.support import pretrainings, runs
 
 _LENGTH, _NUM_MASKS = 16, 3
 # Python's audit events for operations that may change files.
@@ -64,34 +63,25 @@ def count_operations(output_dir, kill_at, seconds):
 
 def train(output_dir):
   """Trains 30 steps, on from the newest checkpoint, on records beside."""
-  folder = pathlib.Path(output_dir).parent
   logging.set_verbosity(logging.INFO)
-  pretraining.run(
-    pretraining_config.PretrainingConfig(
-      bert_config_file=str(folder / "bert_config.json"),
-      input_file=str(folder / "data.tfrecord"),
-      max_seq_length=_LENGTH,
-      max_predictions_per_seq=_NUM_MASKS,
-      do_train=True,
-      train=training_config.PretrainingTrainConfig(
-        output_dir=output_dir,
-        train_batch_size=4,
-        learning_rate=1e-3,
-        num_train_steps=30,
-        num_warmup_steps=5,
-        save_checkpoints_steps=3,
-        keep_checkpoint_max=2,
-        use_xla=False,
-      ),
-    )
-  )
+  plan = {
+    "output_dir": output_dir,
+    "learning_rate": 1e-3,
+    "num_train_steps": 30,
+    "num_warmup_steps": 5,
+    "save_checkpoints_steps": 3,
+    "keep_checkpoint_max": 2,
+  }
+  folder = pathlib.Path(output_dir).parent
+  config = pretrainings.make(folder, plan, max_predictions_per_seq=_NUM_MASKS)
+  pretraining.run(config)
 
 
 def prepare(folder):
-  """Writes records and bert_config.json for the trainings in a folder."""
-  (folder / "bert_config.json").write_text(json.dumps(runs.CONFIG))
+  """Writes records and config.json for the trainings in a folder."""
+  (folder / "config.json").write_text(json.dumps(runs.CONFIG))
   rng = np.random.default_rng(1)
-  with records.open_writer([str(folder / "data.tfrecord")]) as writer:
+  with records.open_writer([str(folder / "records")]) as writer:
     for index in range(40):
       ints = {
         "input_ids": rng.integers(5, 500, _LENGTH),

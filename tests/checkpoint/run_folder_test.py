@@ -58,21 +58,6 @@ def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
   }
 
 
-@pytest.mark.parametrize(
-  ("kind", "labels"),
-  [
-    ("classification", ("bad", "good")),
-    ("multilabel", ("a",)),
-    ("regression", ()),
-    (run_info.WORDS, ("O", "B-PER")),
-  ],
-)
-def test_a_label_map_is_read_as_it_was_written(tmp_path, kind, labels):
-  spec = run_info.LabelSpec("films", kind, labels)
-  (tmp_path / "label_map.json").write_text(json.dumps(spec.label_map()))
-  assert run_info.read_labels(str(tmp_path)) == spec
-
-
 @pytest.mark.parametrize("task", ["squad", "sudoku"])
 def test_unknown_keys_and_tasks_of_a_run_are_accepted(tmp_path, task):
   values = {"taste": 1, "max_seq_length": 9}
@@ -110,23 +95,13 @@ def test_training_removes_the_leftovers_of_killed_processes(
 
 @pytest.mark.parametrize("is_training", [False, True])
 def test_only_a_training_leaves_its_records(tmp_path, is_training):
-  opened = run_folder.RunFolder(str(tmp_path), "ner", is_training)
+  opened = run_folder.RunFolder(str(tmp_path), "ner")
   with pytest.raises(ValueError, match="faulty"):
-    with opened.open_records_dir() as folder:
-      pathlib.Path(folder, "eval.tf_record").touch()
+    with opened.exclusive(is_training) as held:
+      pathlib.Path(held.records_dir, "eval.tf_record").touch()
       raise ValueError("faulty")
-  assert pathlib.Path(folder).exists() == is_training
-  assert [p.name for p in tmp_path.iterdir()] == is_training * [
-    "eval.tf_record"
-  ]
-
-
-def test_a_link_named_best_is_not_cleaned(tmp_path):
-  (tmp_path / "other" / ".a.tmp-bert_tf-1").mkdir(parents=True)
-  (tmp_path / "run").mkdir()
-  (tmp_path / "run" / "best").symlink_to(tmp_path / "other")
-  with run_folder.RunFolder(str(tmp_path / "run"), "ner").exclusive(True):
-    assert (tmp_path / "other" / ".a.tmp-bert_tf-1").exists()
+  assert pathlib.Path(held.records_dir).exists() == is_training
+  assert (tmp_path / "eval.tf_record").exists() == is_training
 
 
 def _prepare(folder, info, config, vocab_file):

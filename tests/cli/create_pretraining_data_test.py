@@ -291,34 +291,23 @@ def test_a_text_that_the_vocabulary_lacks_is_warned_about_before_the_work(
 
 
 @pytest.mark.parametrize(
-  ("output_file", "num_shards", "num_workers", "message"),
+  ("output_file", "num_shards", "message"),
   [
-    ("a,b", 2, 1, "names 2 files, but num_shards=2 "),
-    ("a,a", 1, 1, "output_file=a,a"),
-    ("a,", 1, 1, "output_file=a,"),
-    ("folder/", 1, 1, "folder/ is a folder"),
-    ("text/text.txt", 1, 1, "text.txt is an input file"),
-    ("a", 2, 3, "num_workers 3 must be from 1 to num_shards 2"),
-    ("a", 2, 0, "num_workers 0 must be from 1 to num_shards 2"),
-    ("a", 13, 1, "num_shards 13 .* 12 documents"),
+    ("a,b", 2, "names 2 files, but num_shards=2 "),
+    ("a,a", 1, "output_file=a,a"),
+    ("a,", 1, "output_file=a,"),
+    ("folder/", 1, "folder/ is a folder"),
+    ("text/text.txt", 1, "text.txt is an input file"),
+    ("a", 13, "num_shards 13 .* 12 documents"),
   ],
 )
 def test_invalid_outputs_are_refused(
-  output_file,
-  num_shards,
-  num_workers,
-  message,
-  text,
-  config,
-  tmp_path,
-  monkeypatch,
+  output_file, num_shards, message, text, config, tmp_path, monkeypatch
 ):
   monkeypatch.chdir(tmp_path)
   before = text.read_text()
   with pytest.raises(ValueError, match=message):
-    pretraining_shards.create(
-      config, [str(text)], output_file, num_shards, num_workers
-    )
+    pretraining_shards.create(config, [str(text)], output_file, num_shards)
   assert os.listdir(tmp_path) == ["text"]
   assert text.read_text() == before
 

@@ -180,14 +180,12 @@ def test_a_converted_encoder_keeps_its_pooling(tmp_path, to):
   (tmp_path / "in").mkdir()
   checkpoint = write_sentence_encoder(tmp_path / "in")
   out = str(tmp_path / "out")
+  source = ModelFolder.open(checkpoint, **FILES)
   if to == "extended":
-    words = ["qed"]
-    source = ModelFolder.open(checkpoint, **FILES)
-    extend_vocab.extend(source, words, out, "grow")
+    extend_vocab.extend(source, ["qed"], out, "grow")
   elif to == "original":
-    convert.slim(checkpoint, f"{out}/bert_model.ckpt")
+    convert.convert(source, f"{out}/bert_model.ckpt")
   else:
-    source = ModelFolder.open(checkpoint, **FILES)
     for _ in range(2):  # The second time into the same folder.
       convert.convert(source, out, to)
   settings = sentence_transformers.read_settings(out)

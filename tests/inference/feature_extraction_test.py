@@ -64,7 +64,9 @@ def alone():
     str(MODEL / "bert_config.json")
   )
   model = modeling.BertModel(bert_config)
-  checkpoints.init_from_checkpoint(model, str(MODEL / "bert_model.ckpt"))
+  checkpoints.load_variables(
+    checkpoints.CheckpointReader(str(MODEL / "bert_model.ckpt")), model, "bert/"
+  )
   tokenizer = tokenization.FullTokenizer(str(VOCAB))
 
   def run(text):

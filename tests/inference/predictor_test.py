@@ -183,7 +183,11 @@ def test_a_saved_model_whose_weights_are_not_finite_is_refused(
 
 def test_attention_is_that_of_the_model(checkpoint_predictor, run_folder):
   bert = modeling.BertModel(tiny_models.CONFIG)
-  checkpoints.init_from_checkpoint(bert, str(run_folder / "model.ckpt-1"))
+  checkpoints.load_variables(
+    checkpoints.CheckpointReader(str(run_folder / "model.ckpt-1")),
+    bert,
+    "bert/",
+  )
   vocab = tokenization.load_vocab(str(run_folder / "vocab.txt"))
   for texts in (("the of and",), ("the of", "and a in")):
     attention = checkpoint_predictor.attention(*texts)

@@ -46,7 +46,9 @@ def expected():
     str(MODEL / "bert_config.json")
   )
   model = heads.PretrainingModel(bert_config)
-  checkpoints.init_from_checkpoint(model, str(MODEL / "bert_model.ckpt"))
+  checkpoints.load_variables(
+    checkpoints.CheckpointReader(str(MODEL / "bert_model.ckpt")), model, "bert/"
+  )
   tokenizer = tokenization.FullTokenizer(str(VOCAB))
 
   def score(text):

@@ -25,8 +25,8 @@ def tiny():
   recorded = dict(np.load(TINY / "forward.npz"))
   config = modeling.BertConfig.from_json_file(str(TINY / "bert_config.json"))
   model = heads.ClassifierModel(config, num_labels=3)
-  missing = checkpoints.init_from_checkpoint(
-    model, str(TINY / "bert_model.ckpt")
+  missing = checkpoints.load_variables(
+    checkpoints.CheckpointReader(str(TINY / "bert_model.ckpt")), model, "bert/"
   )
   assert not missing
   return recorded, model
@@ -126,37 +126,47 @@ def test_without_positions_the_masked_lm_predicts_every_position():
     model.fit({"input_ids": ids}, {"labels": labels}, verbose=0)
 
 
-def test_the_accuracy_counts_the_largest_logits():
-  logits = np.array([[1.0, 2.0, 0.0], [3.0, 2.0, 1.0], [0.0, 0.0, 1.0]])
-  label_ids = np.array([[1], [1], [2]])
-  hits = losses.per_example_hits(logits, label_ids, "classification")
-  assert np.array(hits).tolist() == [1.0, 0.0, 1.0]
+LOGITS = np.array([[2.0, -1.0, 0.5], [-60.0, 60.0, 0.5]])
+CHANCES = special.expit(LOGITS)
 
 
-def test_a_regression_is_judged_by_the_squared_error():
-  logits = np.array([[1.0], [2.5], [-1.0]], np.float32)
-  label_ids = np.array([[1.5], [2.5], [1.0]], np.float32)
-  result = losses.per_example_loss(logits, label_ids, "regression")
-  close(result, [0.25, 0.0, 4.0])
-  assert losses.per_example_hits(logits, label_ids, "regression") is None
-  np.testing.assert_array_equal(
-    losses.probabilities(logits, "regression"), logits
-  )
-
-
-def test_multilabel_is_one_binary_choice_for_each_label():
-  logits = np.array([[2.0, -1.0, 0.5], [-60.0, 60.0, 0.5]], np.float32)
-  label_ids = np.array([[1, 0, 0], [0, 1, 1]])
-  chance = special.expit(logits.astype(np.float64))
-  close(losses.probabilities(logits, "multilabel"), chance)
-  right = np.where(label_ids == 1, chance, 1.0 - chance)
-  close(
-    losses.per_example_loss(logits, label_ids, "multilabel"),
-    -np.log(right).mean(axis=1),
-  )
-  hits = losses.per_example_hits(logits, label_ids, "multilabel")
-  # The third label of the first example is wrong; the second is all right.
-  assert np.array(hits).tolist() == [0.0, 1.0]
+@pytest.mark.parametrize(
+  ("problem_type", "logits", "label_ids", "expected", "hits", "probabilities"),
+  [
+    (
+      "classification",
+      [[1.0, 2.0, 0.0], [3.0, 2.0, 1.0], [0.0, 0.0, 1.0]],
+      [[1], [1], [2]],
+      [0.407606, 1.407606, 0.551445],  # -log softmax
+      [1.0, 0.0, 1.0],
+      special.softmax([[1, 2, 0], [3, 2, 1], [0, 0, 1]], axis=-1),
+    ),
+    (
+      "regression",
+      [[1.0], [2.5], [-1.0]],
+      [[1.5], [2.5], [1.0]],
+      [0.25, 0.0, 4.0],
+      None,
+      [[1.0], [2.5], [-1.0]],
+    ),
+    (  # The third label of the first example is wrong; the second is right.
+      "multilabel",
+      LOGITS,
+      [[1, 0, 0], [0, 1, 1]],
+      -np.log(np.abs(CHANCES - [[0, 1, 1], [1, 0, 0]])).mean(axis=1),
+      [0.0, 1.0],
+      CHANCES,
+    ),
+  ],
+)
+def test_each_type_of_problem_has_its_loss(
+  problem_type, logits, label_ids, expected, hits, probabilities
+):
+  logits, label_ids = np.array(logits, np.float32), np.array(label_ids)
+  close(losses.per_example_loss(logits, label_ids, problem_type), expected)
+  close(losses.probabilities(logits, problem_type), probabilities)
+  result = losses.per_example_hits(logits, label_ids, problem_type)
+  assert hits is result is None or np.array(result).tolist() == hits
 
 
 @pytest.mark.parametrize(

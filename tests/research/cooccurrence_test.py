@@ -46,16 +46,6 @@ def test_pieces_with_the_same_neighbours_are_near_each_other(values):
   assert similar[~same].mean() < 0.2
 
 
-def test_the_scale_is_kept_and_no_column_is_ahead(values):
-  embeddings = cooccurrence.embeddings(texts(), values, seed=3)[:-1]
-  usual = np.sqrt(np.mean(np.sum(values**2, axis=1)))
-  np.testing.assert_allclose(
-    np.linalg.norm(embeddings, axis=1), usual, rtol=1e-5
-  )
-  spread = np.sqrt(np.mean(embeddings**2, axis=0))
-  assert spread.max() < 3 * spread.min()
-
-
 def test_rare_pieces_keep_their_values(values):
   rows = texts()
   rows[0][0, 0] = V - 1
@@ -85,28 +75,3 @@ def test_words_are_counted_in_their_places_without_padding(monkeypatch):
   cooccurrence.set_values(model, [batch], seed=3)
   np.testing.assert_array_equal(words.numpy(), before + 1.0)
   np.testing.assert_array_equal(texts, [[[2, 7, 8, 3], [2, 9, 3, -1]]])
-
-
-def test_embeddings_reach_the_output_nearly_whole():
-  batch = {
-    "input_ids": tf.constant([[2, 4, 8, 3]]),
-    "input_mask": tf.constant([[1, 1, 1, 1]]),
-    "masked_lm_positions": tf.constant([[1, 2]]),
-    "masked_lm_ids": tf.constant([[7, 8]]),
-    "masked_lm_weights": tf.constant([[1.0, 1.0]]),
-  }
-  hidden = np.random.default_rng(1).normal(size=(50, CONFIG["hidden_size"]))
-  model = heads.PretrainingModel(modeling.BertConfig.from_dict(CONFIG))
-  layers = [
-    variable
-    for variable in model.variables
-    if variable.path.endswith("/output/dense/kernel")
-    and "attention" not in variable.path
-  ]
-  assert len(layers) == CONFIG["num_hidden_layers"]
-  before = [np.std(layer.numpy()) for layer in layers]
-  cooccurrence.set_values(model, [batch], seed=3)
-  after = model.masked_lm_head.transform(hidden.astype(np.float32)).numpy()
-  assert np.corrcoef(after.ravel(), hidden.ravel())[0, 1] > 0.9
-  spread = [np.std(layer.numpy()) / std for layer, std in zip(layers, before)]
-  np.testing.assert_allclose(spread, 0.1, rtol=1e-5)

@@ -1,6 +1,5 @@
 """ELECTRA's replaced-token detection, a model and objective of one file."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -9,10 +8,9 @@ import tensorflow as tf
 from bert_tf import modeling
 from bert_tf.checkpoint import checkpoints
 from bert_tf.data import records
-from bert_tf.tasks.pretraining import pretraining, pretraining_config
-from bert_tf.training import config as training_config
+from bert_tf.tasks.pretraining import pretraining
 from research import electra
-from tests.support import runs
+from tests.support import pretrainings, runs
 
 CONFIG = {
   **runs.CONFIG,
@@ -63,33 +61,22 @@ def test_only_masked_pieces_are_replaced_and_told_apart():
 def test_a_resumed_run_ends_with_the_same_variables(tmp_path):
   rng = np.random.default_rng(0)
   (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-  with records.open_writer([str(tmp_path / "rows")]) as writer:
+  with records.open_writer([str(tmp_path / "records")]) as writer:
     for _ in range(8):
       ints = make_row(rng)
       floats = {n: ints.pop(n) for n in ("masked_lm_weights",)}
       writer.write(records.encode_example(ints, floats))
 
   def train(name, **stop):
-    config = pretraining_config.PretrainingConfig(
-      bert_config_file=str(tmp_path / "config.json"),
-      input_file=str(tmp_path / "rows"),
+    plan = {"output_dir": str(tmp_path / name), "save_checkpoints_steps": 2}
+    config = pretrainings.make(
+      tmp_path,
+      {**plan, **stop},
       max_seq_length=LENGTH,
       max_predictions_per_seq=3,
-      do_train=True,
       do_eval=not stop,
-      max_eval_steps=1,
-      eval_batch_size=4,
-      train=training_config.PretrainingTrainConfig(
-        output_dir=str(tmp_path / name),
-        num_train_steps=4,
-        num_warmup_steps=1,
-        save_checkpoints_steps=2,
-        train_batch_size=4,
-      ),
     )
-    train_config = dataclasses.replace(config.train, **stop)
-    config = dataclasses.replace(config, train=train_config)
-    pretraining.run(config, build_estimator=electra.build_estimator)
+    pretraining.run(config, objective=electra.ElectraObjective())
 
   train("whole")
   train("parts", stop_at_step=2)

@@ -9,10 +9,9 @@ import tensorflow as tf
 import bert_tf
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_shards
-from bert_tf.tasks.pretraining import pretraining, pretraining_config
-from bert_tf.training import config as training_config
+from bert_tf.tasks.pretraining import pretraining
 from research.ablations import objectives
-from tests.support import cycling_words, runs
+from tests.support import cycling_words, pretrainings, runs
 
 CLS, SEP = 2, 3
 
@@ -79,23 +78,14 @@ def config(tmp_path_factory):
   )
   records = str(folder / "records")
   pretraining_shards.create(data, [str(folder / "text")], records)
-  return pretraining_config.PretrainingConfig(
-    bert_config_file=str(folder / "config.json"),
+  return pretrainings.make(
+    folder,
+    {"train_batch_size": 16, "learning_rate": 5e-3, "num_train_steps": 120}
+    | {"num_warmup_steps": 10},
     vocab_file=cycling_words.VOCAB_FILE,
-    input_file=records,
-    max_seq_length=16,
-    max_predictions_per_seq=4,
-    do_train=True,
     do_eval=True,
+    max_eval_steps=100,
     no_nsp=True,
-    train=training_config.PretrainingTrainConfig(
-      output_dir=str(folder / "out"),
-      train_batch_size=16,
-      learning_rate=5e-3,
-      num_train_steps=120,
-      num_warmup_steps=10,
-      use_xla=False,
-    ),
   )
 
 

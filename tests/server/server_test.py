@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.parse
 
@@ -186,28 +185,21 @@ def instances(*values, **others):
 @pytest.mark.parametrize(
   "body,words",
   [
-    (b"{", "JSON"),
     (b'{"instances": ["\xff"]}', "UTF-8"),
     (b"[1]", "JSON"),
     (b"", "required"),
     ({}, "'inputs' or 'instances'"),
     ({"instances": ["a"], "inputs": ["a"]}, "'instances' and 'inputs'"),
-    ({"instances": "a"}, "instances"),
     (instances(), "has 0 rows"),
     (instances("a", signature_name=3), "signature_name"),
     (instances("a", signature_name="none"), '"none"'),
-    (instances("a", {}), "row 1"),
     (instances(3), "row 0"),
-    (instances(["a"]), "row 0"),
-    (instances({"text": ["a"]}), "row 0: text"),
     (instances({"b64": "%"}), "base64"),
     (instances({"text": "a", "more": "b"}), "more"),
     (instances("\ud800"), "row 0"),
     (instances(*"abcde"), "has 5 rows, but this server takes 1 to 4"),
     (instances("ä" * 51), "102 bytes, but this server's limit is 100"),
     ({"inputs": {"text": ["a"], "other": ["a", "b"]}}, "numbers of rows"),
-    ({"inputs": {"text": "a"}}, "valid list"),
-    ({"inputs": {}}, "0 rows"),
     (instances("bad"), "a text is bad"),
   ],
 )
@@ -216,23 +208,6 @@ def test_an_invalid_request_is_named(server, body, words):
   assert (code, list(response)) == (400, ["error"])
   assert words in response["error"]
   assert "\n" not in response["error"]
-
-
-def test_a_large_request_without_a_length_is_refused(server):
-  client = serving_client.Client(server.url)
-  chunks = iter([b" " * 1500, b" " * 1500])
-  client._connection.request(
-    "POST",
-    PREDICT,
-    chunks,
-    encode_chunked=True,
-    headers={
-      "Transfer-Encoding": "chunked",
-      "Content-Type": "application/json",
-    },
-  )
-  assert client._connection.getresponse().status == 413
-  client.close()
 
 
 def test_an_incomplete_request_times_out(model):
@@ -318,30 +293,18 @@ def assert_answers(predictions, expected):
 
 
 def test_many_clients_get_their_own_answers(real_server, predictor):
-  num_clients, num_requests = 30, 4
   texts = [
-    f"{'the of ' * (i % 6)}and {'in ' * (i % 11)}{i}"
-    for i in range(num_clients * num_requests)
+    f"{'the of ' * (i % 6)}and {'in ' * (i % 11)}{i}" for i in range(120)
   ]
   expected = predictor.predict(texts)
-  barrier = threading.Barrier(num_clients)
 
-  def run_client(number):
-    client = serving_client.Client(real_server.url)
-    barrier.wait(timeout=600)
-    mine = range(number, len(texts), num_clients)
-    answers = [client.ask(PREDICT, instances(texts[i])) for i in mine]
-    client.close()
-    return [(i, *answer) for i, answer in zip(mine, answers)]
+  def send(text):
+    return ask(real_server.url, PREDICT, instances(text))
 
-  with concurrent.futures.ThreadPoolExecutor(num_clients) as pool:
-    answers = [
-      a for batch in pool.map(run_client, range(num_clients)) for a in batch
-    ]
-  assert len(answers) == len(texts)
-  for i, code, answer in answers:
-    assert code == 200, answer
-    assert_answers(answer["predictions"], [expected[i]])
+  with concurrent.futures.ThreadPoolExecutor(30) as pool:
+    answers = [*pool.map(send, texts)]
+  assert {code for code, _ in answers} == {200}
+  assert_answers([a["predictions"][0] for _, a in answers], expected)
 
 
 def test_ids_out_of_range_are_the_clients_mistake(real_server):

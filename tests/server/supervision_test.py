@@ -3,6 +3,7 @@
 import concurrent.futures
 import threading
 import time
+from unittest import mock
 
 import pytest
 
@@ -37,10 +38,7 @@ def inject(monkeypatch, stage, fault, text=EVIL):
 
 
 def raising(error):
-  def fail():
-    raise error
-
-  return fail
+  return mock.Mock(side_effect=error)
 
 
 def ask_together(url, texts):

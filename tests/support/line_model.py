@@ -64,6 +64,10 @@ class Objective(objective.Objective):
   loss_fn: Callable = loss_fn
   weights_fn: Callable = weights_fn
   metrics_fn: Callable = loss_fn
+  rate: float = 0.0  # Of the model's dropout.
+
+  def build_model(self, config):
+    return Line(self.rate)
 
   def weights(self, features, training):
     return self.weights_fn(features)
@@ -78,19 +82,15 @@ class Objective(objective.Objective):
 
 
 def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
+  defaults = {"log_every_steps": 10, "save_checkpoints_steps": 10}
   config = training_config.TrainConfig(
     output_dir=str(output_dir),
     train_batch_size=4,
     num_train_steps=num_train_steps,
     num_warmup_steps=3,
-    **{
-      "learning_rate": 0.05,
-      "log_every_steps": 10,
-      "save_checkpoints_steps": 10,
-      **kwargs,
-    },
+    **{"learning_rate": 0.05, **defaults, **kwargs},
   )
-  return estimator.Estimator(lambda: Line(rate), Objective(), config)
+  return estimator.Estimator(Objective(rate=rate), None, config)
 
 
 def train_for_seconds(output_dir, seconds=40):

@@ -33,7 +33,8 @@ def make(
     **settings,
   )
   folder = types.SimpleNamespace(labels=None)
-  setup = Setup(config, _bert_config(tokenizer), tokenizer, folder, None)
+  start = types.SimpleNamespace(make_tokenizer=lambda _: tokenizer)
+  setup = Setup(config, folder, start)
   task = task_registry.load(task_registry.TASKS[config.task].task).create(setup)
   return with_labels(task, labels) if labels else task
 
@@ -46,18 +47,12 @@ def with_labels(task, labels):
 
 def encode(task, rows, folder, split="dev"):
   """Writes the records of rows to a folder; returns their Data."""
-  config, tokenizer = task.config, task.tokenizer
-  setup = Setup(config, _bert_config(tokenizer), tokenizer, None, None)
-  return splits.encode(
-    setup, task, splits.Split(split, rows, "memory"), str(folder)
-  )
+  config = modeling.BertConfig(len(task.tokenizer.vocab))
+  rows = splits.Split(split, rows, "memory")
+  return splits.encode(task, rows, str(folder), config)
 
 
 def read(path, spec):
   """Yields the features of each record of a file, by name."""
   for record in tf.data.TFRecordDataset(str(path)):
     yield tf.io.parse_single_example(record, spec)
-
-
-def _bert_config(tokenizer):
-  return modeling.BertConfig(len(tokenizer.vocab))

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf import distribution, modeling
 from bert_tf.tasks.pretraining import pretraining
-from bert_tf.training import compilation, restore
+from bert_tf.training import compilation, estimator, restore
 from bert_tf.training import config as training_config
 from tests.support import scale_run, short_products
 
@@ -62,7 +62,8 @@ def train_once(tmp_path_factory):
 
   @functools.cache
   def train(mode, **settings):
-    runner = pretraining.build_estimator(
+    runner = estimator.Estimator(
+      pretraining.PretrainingObjective(),
       modeling.BertConfig.from_dict(CONFIG),
       training_config.TrainConfig(
         output_dir=str(tmp_path_factory.mktemp("run")),

@@ -74,7 +74,7 @@ def test_the_best_checkpoint_stays_after_its_original_is_deleted(tmp_path):
   reader = checkpoints.CheckpointReader(f"{tmp_path}/best/model.ckpt-20")
   best = make(tmp_path / "best")
   best.load_for_inference()
-  ((output, _),) = best.predict(batches(0).take(1))
+  (output,) = best.predict(batches(0).take(1))
   np.testing.assert_allclose(output, reader.get("bert/w") * [1, 2, 3, 4])
   assert not any("adam" in name for name in reader.shapes)
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from bert_tf.checkpoint import checkpoints, weights
+from bert_tf.checkpoint import checkpoints
 from tests.support.line_model import (
   assert_same,
   batches,
@@ -35,7 +35,7 @@ def test_a_list_of_another_place_means_the_files_of_its_folder(
   list_checkpoints(moved, prefix)
   paths = [f"{moved}/model.ckpt-{step}" for step in (20, 10)]
   assert checkpoints.list_checkpoints(str(moved)) == paths
-  assert weights.find_weights(str(moved)) == paths[0]
+  assert checkpoints.find_weights(str(moved)) == paths[0]
   first, second = (
     evaluate_newest(make(folder), batches(0).take(1))
     for folder in (twin, moved)

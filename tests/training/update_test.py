@@ -11,7 +11,7 @@ from bert_tf import optimization
 from bert_tf.checkpoint import checkpoints, convert
 from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import config as training_config
-from bert_tf.training import update
+from bert_tf.training import estimator, update
 from tests.support import line_model, scale_run
 from tests.support.line_model import assert_same, weights_at
 
@@ -44,7 +44,8 @@ def train(folder, optimizer, num_train_steps=8, **settings):
     **settings,
   )
   bert_config = scale_run.modeling.BertConfig.from_dict(scale_run.CONFIG)
-  runner = pretraining.build_estimator(bert_config, config)
+  objective = pretraining.PretrainingObjective()
+  runner = estimator.Estimator(objective, bert_config, config)
   runner.train(scale_run.input_fn)
   return weights_at(folder, num_train_steps)
 
@@ -98,32 +99,6 @@ def test_a_step_takes_the_clipped_gradient():
     norm = update.Update(optimizer).apply(gradients, [variable])
     assert float(norm) == pytest.approx(5.0)
     np.testing.assert_allclose(variable, expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-  "optimizer",
-  [optimization.create_optimizer(0.25, 10, 0), keras.optimizers.Adam()],
-)
-def test_keras_has_the_private_members_that_updates_use(optimizer):
-  calls = []
-  variables = [keras.Variable([1.0], name=name) for name in ("a", "b")]
-  optimizer.build(variables)
-  made = update.Update(optimizer)
-  for hook in ("_all_reduce_sum_gradients", "_clip_gradients"):
-    assert hasattr(keras.optimizers.Optimizer, hook)
-
-    def count(values, hook=hook):
-      calls.append((hook, len(values)))
-      return values
-
-    setattr(optimizer, hook, count)
-  gradients = optimization.to_dense([tf.constant([1.0])] * 2)
-  made.apply(gradients, variables)
-  # Keras would otherwise clip and add up the gradients a second time.
-  hooks = [("_clip_gradients", 2), ("_all_reduce_sum_gradients", 2)]
-  assert calls == hooks
-  assert [optimizer._get_variable_index(v) for v in variables] == [0, 1]
-  assert optimizer._trainable_variables == variables
 
 
 def test_an_optimizer_around_another_is_refused():

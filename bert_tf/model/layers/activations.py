@@ -25,15 +25,7 @@ def gelu(x: Tensor) -> Tensor:
   and the tanh. In 16 bits, both passes compute in float32: rounding after each
   operation takes longer than computing.
   """
-  return Gelu()(x)
-
-
-class Gelu(keras.Operation):
-  """The activation, for tensors and for Keras' symbolic tensors."""
-
-  def call(self, x: Tensor) -> Tensor:
-    """A tensor of the shape and dtype of x."""
-    return _gelu(ops.convert_to_tensor(x))
+  return _gelu(ops.convert_to_tensor(x))
 
 
 @tf.custom_gradient

@@ -6,7 +6,6 @@ the sum under the kernel's own name, so that anything that reads checkpoints can
 read it. It also holds W, A and B, to continue training.
 """
 
-import contextlib
 from collections.abc import Iterable, Iterator
 
 import keras
@@ -45,11 +44,7 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
   for variable in bert.weights:
     variable.trainable = False
   for layer in _projections(model):
-    with contextlib.ExitStack() as stack:
-      # Keras names new variables after the open scopes.
-      for name in layer.bias.path.split("/")[:-2]:
-        stack.enter_context(keras.name_scope(name))
-      layer.enable_lora(rank, lora_alpha=alpha)
+    layer.enable_lora(rank, lora_alpha=alpha)
 
 
 def variables(model: keras.Model) -> dict[str, keras.Variable]:

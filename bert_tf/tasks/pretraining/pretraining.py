@@ -1,7 +1,6 @@
 """Pre-training (Devlin et al. 2019, 3.1): masked LM and next sentences."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Mapping
 
@@ -10,10 +9,8 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import distribution, modeling, settings, tokenization
-from bert_tf.checkpoint import checkpoints
 from bert_tf.checkpoint.model_folder import ModelFolder
-from bert_tf.checkpoint.run_folder import RunFolder
-from bert_tf.checkpoint.run_info import RunInfo, Training
+from bert_tf.checkpoint.run_info import RunInfo
 from bert_tf.data import input_pipeline
 from bert_tf.data.pretraining import (
   dynamic_masking,
@@ -28,22 +25,11 @@ from bert_tf.model import heads, losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks.pretraining import pretraining_config, pretraining_start
 from bert_tf.tasks.pretraining.pretraining_config import PretrainingConfig
-from bert_tf.tasks.run import Data, Run
+from bert_tf.tasks.rows import Results
+from bert_tf.tasks.run import Data, Run, read_records
+from bert_tf.tasks.setup import Setup
 from bert_tf.text import letter_case
-from bert_tf.training import results
-from bert_tf.training.config import TrainConfig
-from bert_tf.training.estimator import Estimator
 from bert_tf.training.objective import BatchSums, Features, Objective
-
-# Names of an evaluation's results. The first is the default best_metric.
-_RESULTS = (
-  "masked_lm_loss",
-  "masked_lm_accuracy",
-  "perplexity",
-  "next_sentence_loss",
-  "next_sentence_accuracy",
-  "loss",
-)
 
 # Adds labels to batches of records, as `mask` does.
 Labeller = Callable[..., PretrainingRecords]
@@ -76,6 +62,17 @@ class PretrainingObjective(Objective):
   """The losses of both heads, or of the masked LM only."""
 
   no_nsp: bool = False  # Whether the next-sentence loss is dropped.
+
+  @property
+  def metrics(self) -> tuple[str, ...]:
+    """Names of the results. The first is the default best_metric."""
+    names = ("masked_lm_loss", "masked_lm_accuracy", "perplexity", "loss")
+    nsp = ("next_sentence_loss", "next_sentence_accuracy")
+    return names if self.no_nsp else (*names, *nsp)
+
+  def build_model(self, config: modeling.BertConfig) -> heads.PretrainingModel:
+    """Returns BERT with both heads, with random values."""
+    return heads.PretrainingModel(config)
 
   def name_results(self, means: Mapping[str, float]) -> dict[str, float]:
     """Adds the perplexity of the masked pieces."""
@@ -115,139 +112,75 @@ class PretrainingObjective(Objective):
     ]
 
 
-def build_estimator(
-  bert_config: modeling.BertConfig,
-  train_config: TrainConfig,
-  no_nsp: bool = False,
-) -> Estimator:
-  """Returns the Estimator; no_nsp drops the next-sentence loss."""
-  return Estimator(
-    lambda: heads.PretrainingModel(bert_config),
-    PretrainingObjective(no_nsp),
-    train_config,
-  )
-
-
 def run(
   config: PretrainingConfig,
   label: Labeller = mask,
   set_values: Callable[..., None] = pretraining_start.set_values,
-  build_estimator: Callable[..., Estimator] = build_estimator,
-) -> dict[str, float | int] | None:
+  objective: Objective | None = None,
+) -> Results | None:
   """Trains and evaluates as configured; writes `eval_results.txt`.
 
   Args:
     config: the settings of the command.
     label: makes the labels of records, as `mask`.
     set_values: sets the initial values of a new model, unless they are random.
-    build_estimator: makes the Estimator of the model and its objective, as
-      `build_estimator`.
+    objective: what the model learns; None for a PretrainingObjective.
 
   Returns:
-    The results; None without an evaluation, or if a signal ended the training.
+    The results of the evaluation, if any; None if a signal ended the training.
 
   Raises:
     ValueError: before the first step, if flags, config, vocabulary, records and
       output_dir do not fit together.
   """
-  folder = RunFolder(config.train.output_dir, "pretraining")
-  model = ModelFolder.open_start(
-    config.train.init_checkpoint,
-    folder.path,
-    bert_config_file=config.bert_config_file,
-    vocab_file=config.vocab_file,
-  )
-  config = dataclasses.replace(
-    config,
-    bert_config_file=model.config_file,
-    vocab_file=model.vocab_file,
-    train=dataclasses.replace(config.train, init_checkpoint=model.weights),
-  )
-  check(config, model)
-  best_metric = config.train.best_metric or _RESULTS[0]
-  train = dataclasses.replace(config.train, best_metric=best_metric)
-  config = dataclasses.replace(config, train=train)
-  records = _open_records(config, model, label)
-  if not config.do_train and not folder.is_begun:
+  objective = objective or PretrainingObjective(config.no_nsp)
+  setup = Setup.open(config)
+  config, start = setup.config, setup.start
+  train = config.train.choose_best_metric(objective.metrics)
+  records = _open_records(config, start, label)
+  if not config.do_train and not setup.folder.is_begun:
     names = heads.MASKED_LM.shapes
-    if lacking := [name for name in names if name not in model.shapes]:
+    if lacking := [name for name in names if name not in start.shapes]:
       raise ValueError(
-        f"There is no trained model, since {model.weights or folder.path} has "
-        f"no {lacking[0]}. Set `do_train`, or set `init_checkpoint` to a "
+        f"There is no trained model, since {start.weights or train.output_dir} "
+        f"has no {lacking[0]}. Set `do_train`, or set `init_checkpoint` to a "
         "trained model."
       )
-  with folder.exclusive(config.do_train) as folder:
-    first = records["train" if "train" in records else "dev"]
-    # The letter case is that of the records, or of the run in output_dir.
-    # Without training, the run comes first.
-    cases = [
-      pretraining_shards.read_case(first.files.paths),
-      letter_case.get_case(folder.info and folder.info.settings),
-    ]
-    known = [case for case in cases if case.do_lower_case is not None]
-    unknown = [letter_case.Case()]
-    info = RunInfo(
-      task=folder.task,
-      settings=(known or unknown)[0 if config.do_train else -1],
-      training=folder.info.training if folder.info else Training(),
-    )
-    folder.prepare(info, model)
-    num_records = first.files.num_records
-    results.add_command(folder.path, config, f"{num_records} records")
-    runner = build_estimator(model.config, train, config.no_nsp)
-    data = {
-      split: _make_data(config, model.config, each)
+  first = next(iter(records.values()))
+  num_records = first.files.num_records
+
+  def describe(saved: RunInfo) -> RunInfo:
+    case = pretraining_shards.read_case(first.files.paths)
+    if case.do_lower_case is None:
+      case = letter_case.get_case(saved.settings)
+    return RunInfo(task=saved.task, settings=case, training=saved.training)
+
+  config = dataclasses.replace(config, train=train)
+  with Run.prepare(
+    dataclasses.replace(setup, config=config),
+    objective,
+    describe,
+    lambda _: {
+      split: _read_records(config, start.config, each)
       for split, each in records.items()
-    }
+    },
+    f"{num_records} records",
+  ) as run:
     if config.do_train:
-      num_steps = train.num_train_steps
-      num_epochs = num_steps * train.train_batch_size / num_records
-      work = f"{num_steps:,} steps, {num_epochs:.1f} epochs"
+      num_epochs = train.num_train_steps * train.train_batch_size / num_records
+      work = f"{train.num_train_steps:,} steps, {num_epochs:.1f} epochs"
       if train.train_seconds:
         work = f"{train.train_seconds / 60:g} min"
       logging.info(
         f"{num_records:,} {first.record_format} records of length "
         f"{config.max_seq_length}, batches of {train.train_batch_size}: {work}."
       )
-      is_new = not checkpoints.list_checkpoints(folder.path)
-      if is_new and config.initial_values != pretraining_config.RANDOM:
+      is_random = config.initial_values == pretraining_config.RANDOM
+      if not is_random and not run.folder.is_begun:
         logging.info("Counting word pieces for the initial values.")
-        set_values(runner.model, data["train"].training(0), train.seed)
-    run = Run(runner.objective, config, folder, runner, data)
-    return run.execute() or None
-
-
-def check(config: PretrainingConfig, model: ModelFolder) -> None:
-  """Raises ValueError if the settings do not fit together or the model."""
-  train = config.train
-  if not config.do_train and not config.do_eval:
-    raise ValueError("There is nothing to do. Set `do_train` or `do_eval`.")
-  train.check_best_metric(
-    [n for n in _RESULTS if not (config.no_nsp and "sentence" in n)]
-  )
-  model.config.check_lengths(config.max_seq_length, model.config_file)
-  if config.max_predictions_per_seq > config.max_seq_length:
-    raise ValueError(
-      f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
-      f"max_seq_length {config.max_seq_length}. Lower it."
-    )
-  if model.vocab_file:
-    _ = model.vocab  # Raises ValueError if it does not fit the config.
-  if not config.do_train:
-    return
-  if train.init_checkpoint and (
-    config.initial_values != pretraining_config.RANDOM
-  ):
-    raise ValueError(
-      f"initial_values={config.initial_values} and init_checkpoint "
-      f"{train.init_checkpoint} cannot both be set. Leave out one of them."
-    )
-  steps = train.num_train_steps
-  if not train.train_seconds and train.num_warmup_steps >= steps:
-    logging.warning(
-      f"num_warmup_steps {train.num_warmup_steps} is not below "
-      f"num_train_steps {steps}, so the learning rate only rises."
-    )
+        batches = run.data["train"].training(0)
+        set_values(run.runner.model, batches, train.seed)
+    return run.execute()
 
 
 def _open_records(
@@ -257,14 +190,7 @@ def _open_records(
 
   Opening records reads them completely.
   """
-  evaluates = config.do_eval or config.train.eval_every_steps > 0
-  patterns = {}
-  if config.do_train or not config.eval_input_file:
-    patterns = {"train": config.input_file, "dev": config.input_file}
-  if config.eval_input_file and evaluates:
-    patterns["dev"] = config.eval_input_file
 
-  @functools.cache
   def open_labelled(pattern: str) -> PretrainingRecords:
     # The format is that of the first record, with the config's sizes.
     files = input_pipeline.open_records(pattern)
@@ -276,9 +202,12 @@ def _open_records(
     record_format = dataclasses.replace(record_format, **changes)
     return label(config, model, PretrainingRecords(files, record_format))
 
-  records = {
-    split: open_labelled(pattern) for split, pattern in patterns.items()
-  }
+  records = {}
+  if config.do_train or not config.eval_input_file:
+    records["train"] = records["dev"] = open_labelled(config.input_file)
+  evaluates = config.do_eval or config.train.eval_every_steps > 0
+  if config.eval_input_file and evaluates:
+    records["dev"] = open_labelled(config.eval_input_file)
   if not any(each.mask for each in records.values()):
     [path, *_] = next(iter(records.values())).files.paths
     for field in dataclasses.fields(masking.MaskingConfig):
@@ -292,21 +221,13 @@ def _open_records(
   return records
 
 
-def _make_data(
+def _read_records(
   config: PretrainingConfig,
   bert_config: modeling.BertConfig,
   records: PretrainingRecords,
 ) -> Data:
   files, spec = records.files, records.record_format.spec()
-  vocab_size, num_segments = bert_config.vocab_size, bert_config.type_vocab_size
-  train, size = config.train, config.train.train_batch_size
-
-  def training(steps_done: int) -> tf.data.Dataset:
-    batches = input_pipeline.training_dataset(
-      *(files, spec, size, train.seed, steps_done, vocab_size),
-      type_vocab_size=num_segments,
-    )
-    return records.label(batches, size, steps_done)
+  data = read_records(config, bert_config, files, spec, records.label)
 
   def evaluation(batch_size: int) -> tf.data.Dataset:
     # If a file is too short for max_eval_steps, the original reads it again, so
@@ -315,9 +236,6 @@ def _make_data(
     if distribution.needs_full_batches():
       # Rows that fill the last batch would count as pairs of sentences.
       num_batches = min(num_batches, files.num_records // batch_size)
-    batches = input_pipeline.finite_dataset(
-      files, spec, batch_size, vocab_size, num_segments
-    )
-    return records.label(batches, batch_size).take(num_batches)
+    return data.evaluation(batch_size).take(num_batches)
 
-  return Data(spec, training, evaluation)
+  return dataclasses.replace(data, evaluation=evaluation)

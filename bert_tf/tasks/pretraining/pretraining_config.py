@@ -1,7 +1,9 @@
 """Settings of pre-training, without TensorFlow."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from absl import logging
 
 from bert_tf import settings
 from bert_tf.data.pretraining.masking import MaskingConfig
@@ -18,7 +20,9 @@ class PretrainingConfig(MaskingConfig):
   read; of masked records, max_predictions_per_seq is the number of positions.
   """
 
+  task: ClassVar[str] = "pretraining"  # As in run.json.
   do_predict: ClassVar[bool] = False
+  group_by_length: ClassVar[bool] = False
 
   # Its flag is made by cli/model_flags.py. Without one and without
   # init_checkpoint, the config in output_dir counts.
@@ -74,3 +78,30 @@ class PretrainingConfig(MaskingConfig):
     "learn faster.",
     choices=INITIAL_VALUES,
   )
+
+  def resolve(self, start: Any, folder: Any) -> "PretrainingConfig":
+    """Returns the settings; see FineTuningConfig.resolve."""
+    train = self.train
+    start.config.check_lengths(self.max_seq_length, start.config_file)
+    if self.max_predictions_per_seq > self.max_seq_length:
+      raise ValueError(
+        f"max_predictions_per_seq {self.max_predictions_per_seq} exceeds "
+        f"max_seq_length {self.max_seq_length}. Lower it."
+      )
+    if start.vocab_file:
+      _ = start.vocab  # Raises ValueError if it does not fit the config.
+    if (
+      self.do_train and train.init_checkpoint and self.initial_values != RANDOM
+    ):
+      raise ValueError(
+        f"initial_values={self.initial_values} and init_checkpoint "
+        f"{train.init_checkpoint} cannot both be set. Leave out one of them."
+      )
+    steps = train.num_train_steps
+    are_few = not train.train_seconds and train.num_warmup_steps >= steps
+    if self.do_train and are_few:
+      logging.warning(
+        f"num_warmup_steps {train.num_warmup_steps} is not below "
+        f"num_train_steps {steps}, so the learning rate only rises."
+      )
+    return self

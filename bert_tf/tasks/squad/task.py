@@ -101,7 +101,7 @@ class SquadTask(base.Task[SquadSettings]):
     num_others = len(rows) - num_answered
     return f"{num_answered} with an answer, {num_others} without"
 
-  def order_for_training(self, rows: Sequence[Row]) -> Sequence[Row]:
+  def prepare_for_training(self, rows: Sequence[Row]) -> Sequence[Row]:
     """Returns the questions shuffled, with the original's fixed seed."""
     shuffled = list(rows)
     random.Random(12345).shuffle(shuffled)

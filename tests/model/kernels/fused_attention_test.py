@@ -185,7 +185,7 @@ def test_a_gpu_computes_the_plain_form(is_packed, length, rate):
 def test_the_texts_come_from_their_source(tmp_path):
   command = [sys.executable, "-m", "research.kernels.fused_attention", tmp_path]
   subprocess.run(command, check=True, cwd=_ROOT)
-  folder = _ROOT / "bert_tf/kernels/triton"
+  folder = _ROOT / "bert_tf/model/kernels/triton"
   for path in tmp_path.iterdir():
     assert path.read_text() == (folder / path.name).read_text()
 

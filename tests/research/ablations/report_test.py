@@ -55,11 +55,6 @@ def test_each_plot_is_drawn(folder):
     assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_defaults_of_references_are_those_of_pretrainings():
-  for name, value in reference_curves.DEFAULTS.items():
-    assert getattr(runs.Pretraining, name) == value
-
-
 def test_the_committed_report_is_that_of_the_committed_rows(
   tmp_path, monkeypatch
 ):

@@ -33,34 +33,3 @@ def test_all_answers_under_load_are_right(tmp_path):
     for outcome in ("wrong", "failed", "timeout"):
       assert row["counts"][outcome] == 0
   assert sum(row["counts"]["refused"] for row in rows) > 0
-
-
-# Stands in for aiohttp's response.
-class Reply:
-  def __init__(self, status, **headers):
-    self.status, self.headers = status, headers
-
-
-GOOD = {"predictions": [{"label": "a", "probabilities": [0.25, 0.75]}]}
-NEAR = {"predictions": [{"label": "a", "probabilities": [0.25001, 0.74999]}]}
-FAR = {"predictions": [{"label": "a", "probabilities": [0.26, 0.74]}]}
-
-
-@pytest.mark.parametrize(
-  ("status", "answer", "expected", "outcome"),
-  [
-    (200, NEAR, GOOD, "right"),
-    (200, FAR, GOOD, "wrong"),
-    (200, ["a"], GOOD, "wrong"),
-    (400, {"error": "no"}, GOOD, "failed"),
-    (500, {"error": "no"}, GOOD, "failed"),
-    (400, {"error": "no"}, None, "refused"),
-    (500, {"error": "no"}, None, "wrong"),
-    (200, GOOD, None, "wrong"),
-  ],
-)
-def test_an_outcome_is_judged_by_status_and_answer(
-  status, answer, expected, outcome
-):
-  body = json.dumps(answer).encode()
-  assert open_loop._judge(Reply(status), body, expected) == outcome

@@ -54,13 +54,6 @@ def write_run(folder, losses, width=128):
   return str(folder)
 
 
-def test_the_nearest_size_is_chosen_by_ratio(references):
-  curves = reference_curves.read_all(references)
-  assert reference_curves.nearest(curves, 4, 200).name == "narrow"
-  # 128 * 512 < 300^2
-  assert reference_curves.nearest(curves, 4, 300).name == "wide"
-
-
 def test_a_run_outside_the_band_is_described(references, tmp_path):
   # Within 5% of the band at 1 and 10, above at 55 and 100; no band at 200.
   losses = {1: 9.2, 10: 10.2, 55: 9.0, 100: 8.0, 200: 1.0}

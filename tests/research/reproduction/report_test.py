@@ -1,11 +1,10 @@
 """Published figures, and what the report concludes from rows."""
 
-import dataclasses
 import math
 
 import pytest
 
-from bert_tf.checkpoint.hub import catalog
+from bert_tf.checkpoint import download
 from research import rows
 from research.ablations import papers
 from research.reproduction import config as config_lib
@@ -67,21 +66,6 @@ def test_the_spread_decides_the_verdict(values, low, high, verdict):
   assert report.compare(values, target) == verdict
 
 
-def test_settings_with_an_undefined_mean_are_chosen_last():
-  undefined = [make_row("STS-B", s, spearman=math.nan) for s in (1, 2)]
-  low = [make_row("STS-B", s, "2e-5", spearman=0.1) for s in (1, 2)]
-  for all_rows in (undefined + low, low + undefined):
-    best = report.choose_best(all_rows)[BASE, "STS-B"]
-    assert best.same[0].config["learning_rate"] == "2e-5"
-
-
-def test_rows_of_other_data_are_not_averaged():
-  other = make_row("RTE", 4, eval_accuracy=0.9)
-  other = dataclasses.replace(other, data={**other.data, "train.tsv": "u"})
-  best = report.choose_best([*ROWS, other])[BASE, "RTE"]
-  assert [row.seed for row in best.same] == [1, 2, 3]
-
-
 def test_the_settings_with_most_seeds_and_the_best_mean_are_chosen():
   better = make_row("MRPC", 1, "3e-5", f1=0.99)
   best = report.choose_best([*ROWS, better])[BASE, "MRPC"]
@@ -105,7 +89,7 @@ def test_a_report_has_results_undefined_ones_and_open_targets(tmp_path):
 
 
 def test_models_and_results_of_targets_are_known():
-  names = {source.name for source in catalog.list_sources()}
+  names = {source.name for source in download.list_sources()}
   assert {target.model for target in targets.TARGETS} <= names
   for target in targets.TARGETS:
     assert target.result in report.RESULTS

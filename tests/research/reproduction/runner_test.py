@@ -1,13 +1,7 @@
 """Order of the runs, failures, interruptions and missing data."""
 
 import dataclasses
-import json
-import os
 import pathlib
-import re
-import signal
-import threading
-import time
 
 import pytest
 
@@ -102,43 +96,6 @@ def test_a_row_describes_the_run_without_the_paths_of_the_machine(
   assert "--output_dir=OUT " in command
 
 
-def test_the_seeds_of_squad_are_also_scored_together(
-  config, commands, monkeypatch
-):
-  answers = {
-    1: {"dog": 0.6, "cat": 0.4},
-    2: {"cow": 0.6, "cat": 0.4},
-    3: {"cat": 0.9},
-  }
-
-  def run_command(words, log):
-    error = commands(words, log)
-    values = dict(word.split("=") for word in words if "=" in word)
-    nbest = [
-      {"text": text, "probability": probability}
-      for text, probability in answers[int(values["--seed"])].items()
-    ]
-    path = pathlib.Path(values["--output_dir"], "nbest_predictions.json")
-    path.write_text(json.dumps({"q": nbest}))
-    return error
-
-  monkeypatch.setattr(runner, "run_command", run_command)
-  questions = [{"id": "q", "question": "?", "answers": [{"text": "cat"}]}]
-  paragraphs = [{"context": "a cat", "qas": questions}]
-  text = json.dumps({"data": [{"paragraphs": paragraphs}]})
-  for name in ("train", "dev"):
-    pathlib.Path(config.data, f"{name}-v1.1.json").write_text(text)
-  tasks = ("SQuAD-1.1",)
-  for seeds in ((1, 2), (1, 2, 3)):
-    runner.run(dataclasses.replace(config, tasks=tasks, seeds=seeds))
-  assert {
-    row.seed: row.results.get("ensemble_f1")
-    for row in rows.read_all(config.rows, report.Row)
-  } == {1: 100.0, 2: None, 3: None}
-  text = pathlib.Path(config.output_dir, "report.md").read_text()
-  assert "| F1, ensemble | 100.0 (all seeds) |" in re.sub(" +", " ", text)
-
-
 def test_other_data_or_weights_are_another_run(config, commands, monkeypatch):
   runner.run(config)
   pathlib.Path(config.data, "RTE", "dev.tsv").write_text("y\n")
@@ -193,41 +150,3 @@ def test_tasks_without_data_are_left_out_with_a_way_to_get_them(config, caplog):
   named = dataclasses.replace(config, tasks=("MRPC", "QQP"))
   with pytest.raises(ValueError, match="for QQP; run: bert-tf download QQP$"):
     runner.find_data(named, MODEL.size)
-
-
-@pytest.fixture
-def run_code(tmp_path, monkeypatch):
-  """Returns a function that runs code as `python -m bert_tf squad`."""
-
-  monkeypatch.chdir(tmp_path)  # Python finds modules here first.
-
-  def run(code):
-    (tmp_path / "bert_tf.py").write_text(code)
-    return runner.run_command(["squad"], str(tmp_path / "log.txt"))
-
-  return run
-
-
-_SAVES_AFTER_SIGTERM = """
-import pathlib, signal, sys, time
-def save(*unused):
-  pathlib.Path("saved").write_text("")
-  sys.exit(143)
-signal.signal(signal.SIGTERM, save)
-pathlib.Path("started").write_text("")
-time.sleep(60)
-"""
-
-
-def test_ctrl_c_waits_until_the_command_has_saved(run_code):
-  def interrupt():
-    while not os.path.exists("started"):
-      time.sleep(0.01)
-    os.kill(os.getpid(), signal.SIGINT)
-
-  thread = threading.Thread(target=interrupt)
-  thread.start()
-  with pytest.raises(KeyboardInterrupt):
-    run_code(_SAVES_AFTER_SIGTERM)
-  thread.join()
-  assert os.path.exists("saved")

@@ -8,7 +8,6 @@ import pytest
 
 from bert_tf import modeling, tokenization
 from bert_tf.checkpoint import checkpoints
-from bert_tf.model import heads
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification.config import ClassificationConfig
 from bert_tf.tasks.classification.task import ClassificationTask
@@ -86,10 +85,9 @@ def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
     task_name="tsv",
     data_dir="",
   )
-  config = modeling.BertConfig.from_dict(runs.CONFIG)
   runner = estimator.Estimator(
-    lambda: heads.ClassifierModel(config, 2),
     Traced(**vars(task)),
+    modeling.BertConfig.from_dict(runs.CONFIG),
     make(tmp_path, tmp_path / "out").train,
   )
   singles = setups.encode(task, DATA, tmp_path, "train").evaluation(1)

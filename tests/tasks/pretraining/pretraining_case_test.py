@@ -10,11 +10,11 @@ from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_shards
 from bert_tf.tasks.ner import config as ner_config
-from bert_tf.tasks.pretraining import pretraining, pretraining_config
+from bert_tf.tasks.pretraining import pretraining
 from bert_tf.tasks.setup import Setup
 from bert_tf.text import letter_case
 from bert_tf.training import config as training_config
-from tests.support import runs
+from tests.support import pretrainings, runs
 
 LENGTH = 16
 WORDS = "हिन्दी में और किताब नहीं क्या मैं यहाँ".split()
@@ -65,31 +65,18 @@ def make_records(folder, name="train.tfrecord", num_shards=1, **changes):
 
 
 def run(folder, **changes):
-  """Pre-trains for a step and returns the contents of run.json."""
-  pretraining.run(
-    pretraining_config.PretrainingConfig(
-      **{
-        "bert_config_file": str(folder / "config.json"),
-        "vocab_file": str(folder / "vocab.txt"),
-        "input_file": str(folder / "train.tfrecord*"),
-        "max_seq_length": LENGTH,
-        "max_predictions_per_seq": 4,
-        "no_nsp": True,
-        "do_train": True,
-        "max_eval_steps": 1,
-        "eval_batch_size": 2,
-        "train": training_config.PretrainingTrainConfig(
-          output_dir=str(folder / "out"),
-          train_batch_size=2,
-          num_train_steps=1,
-          num_warmup_steps=0,
-          use_xla=False,
-        ),
-        **changes,
-      }
-    )
+  """Pre-trains for a step and returns the settings in run.json."""
+  config = pretrainings.make(
+    folder,
+    {"train_batch_size": 2, "num_train_steps": 1, "num_warmup_steps": 0},
+    vocab_file=str(folder / "vocab.txt"),
+    input_file=str(folder / "train.tfrecord*"),
+    no_nsp=True,
+    eval_batch_size=2,
+    **changes,
   )
-  return run_info.read_run(str(folder / "out")).settings
+  pretraining.run(config)
+  return run_info.read_run(config.train.output_dir).settings
 
 
 def remove_settings(folder):

@@ -9,9 +9,8 @@ from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.data import input_pipeline
 from bert_tf.data.config import PretrainingDataConfig
 from bert_tf.data.pretraining import pretraining_records, pretraining_shards
-from bert_tf.tasks.pretraining import pretraining, pretraining_config
-from bert_tf.training import config as training_config
-from tests.support import cycling_words, runs
+from bert_tf.tasks.pretraining import pretraining
+from tests.support import cycling_words, pretrainings, runs
 
 LENGTH, MASK_ID = 16, 4
 
@@ -43,17 +42,11 @@ def records(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["mask_prob", "keep_prob", "random_prob"])
 def test_masked_pieces_are_replaced_with_the_configured_probabilities(
-  records, name
+  records, tmp_path, name
 ):
   model, plain = records
   probabilities = dict.fromkeys(("mask_prob", "keep_prob", "random_prob"), 0.0)
-  config = pretraining_config.PretrainingConfig(
-    input_file="",
-    max_seq_length=LENGTH,
-    max_predictions_per_seq=4,
-    train=training_config.PretrainingTrainConfig(output_dir=""),
-    **{**probabilities, name: 1.0},
-  )
+  config = pretrainings.make(tmp_path, **{**probabilities, name: 1.0})
   masked = pretraining.mask(config, model, plain)
   batches = input_pipeline.finite_dataset(
     plain.files, plain.record_format.spec(), 64, 500

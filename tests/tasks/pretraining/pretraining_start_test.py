@@ -9,13 +9,8 @@ import tensorflow as tf
 from bert_tf import modeling
 from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.model import heads
-from bert_tf.tasks.pretraining import (
-  pretraining,
-  pretraining_config,
-  pretraining_start,
-)
-from bert_tf.training import config as training_config
-from tests.support import runs
+from bert_tf.tasks.pretraining import pretraining_start
+from tests.support import pretrainings, runs
 
 CONFIG = {
   **runs.CONFIG,
@@ -88,20 +83,14 @@ def test_attention_heads_start_with_neighbouring_positions(num_heads):
 
 def test_values_of_a_checkpoint_are_not_replaced(tmp_path):
   (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-  config = pretraining_config.PretrainingConfig(
-    bert_config_file=str(tmp_path / "config.json"),
-    input_file="",
-    max_seq_length=16,
-    max_predictions_per_seq=4,
-    do_train=True,
+  config = pretrainings.make(
+    tmp_path,
+    {"init_checkpoint": "bert_model.ckpt"},
     initial_values="neighbours",
-    train=training_config.PretrainingTrainConfig(
-      output_dir="", init_checkpoint="bert_model.ckpt"
-    ),
   )
   file = config.bert_config_file
   model = ModelFolder.open(None, bert_config_file=file)
   with pytest.raises(
     ValueError, match="initial_values=neighbours .*init_checkpoint"
   ):
-    pretraining.check(config, model)
+    config.resolve(model, None)

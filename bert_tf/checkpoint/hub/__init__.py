@@ -1,1 +1,0 @@
-"""Downloads released models and data sets into a cache."""
