@@ -230,6 +230,13 @@ def make(folder, output_dir, **changes):
   )
 
 
+def test_a_data_file_is_read_once(base, tmp_path):
+  source = sources.own_source(make(base, tmp_path / "out"))
+  train = source.read("train", None)
+  (base / "reviews.csv").unlink()
+  assert len(train) + len(source.read("dev", None)) == 40
+
+
 def test_a_file_is_split_and_a_later_command_keeps_the_split(base, tmp_path):
   config = make(base, tmp_path / "out", eval_fraction=0.25)
   with runs.logged() as log:
