@@ -1,7 +1,6 @@
 """Converts models to the original's or Hugging Face's format."""
 
 import dataclasses
-import json
 import os
 import pathlib
 from collections.abc import Mapping
@@ -244,10 +243,8 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
     tokenizer_files.TOKENIZER_CONFIG: tokenizer_config,
     tokenizer_files.TOKENIZER: _tokenizer(model.run, vocab),
   }
-  contents = {
-    name: f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
-    for name, content in described.items()
-  } | model.describe()
+  contents = {n: json_files.encode_file(v) for n, v in described.items()}
+  contents |= model.describe()
   own = {*contents, hugging_face.WEIGHTS, *run_info.FILES}
   own |= {name.split("/")[0] for name in model.encoder_files}
   run_info.check_own_files(folder, [*own])  # transformers might load others.
