@@ -191,8 +191,9 @@ def convert(
       model, or if the target has other files or is the source.
     ImportError: for hf, without the package safetensors.
   """
-  if os.path.abspath(target) == os.path.abspath(str(source.weights)):
-    raise ValueError(f"`output_checkpoint` {target} is the input.")
+  inputs = [str(source.weights), *checkpoints.list_checkpoints(source.folder)]
+  if os.path.abspath(target) in map(os.path.abspath, inputs):
+    raise ValueError(f"`output_checkpoint` {target} is a checkpoint to read.")
   model = read_pretrained(source, average_last)
   if target_format == "hf":
     model.config.check_bidirectional(str(source.weights))
