@@ -190,7 +190,7 @@ class FeatureExtractor(RowModel):
 
     rows, is_single = to_rows(texts)
     vectors = np.zeros((len(rows), self.bert_config.hidden_size), np.float32)
-    answers = self._answer(task, [*read_rows(rows, task)], pool)
+    answers = self._answer(task, [*read_rows(task, rows)], pool)
     for i, vector in enumerate(answers):
       vectors[i] = vector
     return vectors[0] if is_single else vectors
@@ -204,7 +204,7 @@ class FeatureExtractor(RowModel):
     Raises:
       ValueError: if an item is neither a text nor a pair.
     """
-    rows = read_rows(texts, self.task())
+    rows = read_rows(self.task(), texts)
     yield from self._answer(self.task(), rows, block_size=self.max_batch_size)
 
 

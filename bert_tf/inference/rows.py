@@ -67,22 +67,25 @@ def map_rows(convert: Callable[..., T], *columns: Iterable[Any]) -> Iterator[T]:
       raise ValueError(f"row {index}: {error}") from error
 
 
-def texts_by_name(row: Any, reader: Any) -> Row:
+def texts_by_name(
+  row: Any, names: Sequence[str], num_required: int = 1
+) -> dict[str, Any]:
   """Returns the texts of a row by name, checked.
 
   Args:
-    row: a text, texts in the order of the reader's `fields`, or texts by name.
-    reader: a RowReader; a row needs its first `num_required` fields.
+    row: a text, texts in the order of `names`, or texts by name.
+    names: the names of the inputs.
+    num_required: how many of the first inputs a row must have.
 
   Raises:
     ValueError: if the row has other inputs, or one is not a Unicode text.
   """
-  names, needed = reader.fields, reader.fields[: reader.num_required]
   parts, given = [row] if isinstance(row, str) else row, names
   if isinstance(row, Mapping):
     given, parts = list(row), list(row.values())
   is_row = isinstance(parts, list | tuple) and len(parts) <= len(given)
   texts = dict(zip(given, map(_as_python, parts))) if is_row else {}
+  needed = names[:num_required]
   if not set(needed) <= texts.keys() <= set(names):
     raise ValueError(
       f"it must be {' and '.join(names)}, or texts by these names, with at "
@@ -99,9 +102,11 @@ def _short(value: Any) -> str:
   return messages.shorten(repr(value), 60)
 
 
-def read_rows(rows: Iterable[Any], reader: RowReader) -> Iterator[Row]:
-  """Yields what `texts_by_name` returns for each row."""
-  return map_rows(lambda row: texts_by_name(row, reader), rows)
+def read_rows(reader: RowReader, rows: Iterable[Any]) -> Iterator[Row]:
+  """Yields the texts of rows by the names of a reader's fields, checked."""
+  return map_rows(
+    lambda row: texts_by_name(row, reader.fields, reader.num_required), rows
+  )
 
 
 def check_texts(name: str, value: Any, is_list: bool) -> None:
@@ -259,7 +264,7 @@ class RowModel:
     """
     rows, is_single = to_rows(inputs)
     task = self.task()
-    texts = [*read_rows(rows, task)]
+    texts = [*read_rows(task, rows)]
     task.check(texts)
     answers = [*self._answer(task, texts)]
     return answers[0] if is_single else answers

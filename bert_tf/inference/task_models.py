@@ -187,7 +187,7 @@ class TaskModel:
     return sklearn_base.BaseEstimator.__sklearn_tags__(self)
 
   def _row(self, row: Any) -> Row:
-    return texts_by_name(row, self._task)
+    return texts_by_name(row, self._task.fields, self._task.num_required)
 
   def _training_row(self, row: Any) -> Row:
     return self._row(row)

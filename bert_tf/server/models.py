@@ -72,7 +72,7 @@ class Signature:
     row = types.decode_texts(row, self._config.max_text_length)
     if not isinstance(row, str | dict):
       raise ValueError(f"{row!r:.60} is neither a text nor an object.")
-    values = texts_by_name(row, reader)
+    values = texts_by_name(row, reader.fields, reader.num_required)
     return self._predictor.preprocess(reader, values)
 
   def preprocess(self, rows: Sequence[Any]) -> list[base.Inputs]:
