@@ -151,11 +151,8 @@ def made_requests(models):
   shared = ROOT.parent / "shared"
 
   def request(name, signature, **inputs):
-    return {
-      "model": str(models / name),
-      "signature": signature,
-      "inputs": inputs,
-    }
+    model = str(models / name)
+    return {"model": model, "signature": signature, "inputs": inputs}
 
   long_ids = {name: [[1] * 129] for name in IDS}
   requests = {

@@ -98,6 +98,9 @@ def write_glue(folder, sentence):
     for i in range(12)
   ]
   write_tsv(folder / "RTE", "index\tsentence1\tsentence2\tlabel", rte)
+  header_stsb = "sentence1\tsentence2\tscore"
+  stsb = [f"{sentence()}\t{sentence()}\t{i % 6}" for i in range(12)]
+  write_tsv(folder / "STS-B", header_stsb, stsb)
   sst2 = [f"{sentence()}\t{i % 2}" for i in range(12)]
   write_tsv(folder / "SST-2", "sentence\tlabel", sst2)
 
