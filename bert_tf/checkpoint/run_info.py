@@ -134,19 +134,12 @@ class RunInfo:
 
   def to_dict(self) -> dict[str, Any]:
     """Returns the object in run.json: the parts that are not empty."""
-    labels = {}
-    if self.labels:
-      labels = self.labels.label_map()
-      labels |= {} if self.labels.are_text else {"are_text": False}
-    parts = {
-      "task": self.task,
-      "settings": _known(self.settings),
-      "labels": labels,
-      "training": _known(self.training),
-      "examples": _known(self.examples),
-      "scores": self.scores,
-      "bert_tf_version": self.bert_tf_version,
-    }
+    labels = self.labels.label_map() if self.labels else {}
+    if self.labels and not self.labels.are_text:
+      labels["are_text"] = False
+    parts = {**vars(self), "labels": labels}
+    for name in ("settings", "training", "examples"):
+      parts[name] = _known(parts[name])
     return {name: value for name, value in parts.items() if value}
 
 
@@ -180,14 +173,8 @@ def describe(
   contents = {} if vocab is None else {VOCAB_FILE: vocab}
   contents[CONFIG_FILE] = bert_config.to_json_string().encode()
   if info.labels:
-    label_map = json_files.encode(info.labels.label_map(), indent=2)
-    contents[LABEL_MAP_FILE] = f"{label_map}\n".encode()
-  return {**contents, RUN_FILE: to_json(info)}
-
-
-def to_json(info: RunInfo) -> bytes:
-  """Returns the content of run.json."""
-  return f"{json_files.encode(info.to_dict(), indent=2)}\n".encode()
+    contents[LABEL_MAP_FILE] = json_files.encode_file(info.labels.label_map())
+  return {**contents, RUN_FILE: json_files.encode_file(info.to_dict())}
 
 
 def read_files(folder: str) -> dict[str, bytes]:
@@ -218,7 +205,8 @@ def check_own_files(folder: str, own: Sequence[str]) -> None:
 
 def write_json(folder: str, info: RunInfo) -> None:
   """Writes run.json."""
-  atomic.write_bytes(os.path.join(folder, RUN_FILE), to_json(info))
+  content = json_files.encode_file(info.to_dict())
+  atomic.write_bytes(os.path.join(folder, RUN_FILE), content)
 
 
 def read_labels(folder: str) -> LabelSpec | None:

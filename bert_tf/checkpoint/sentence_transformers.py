@@ -59,10 +59,7 @@ def describe(settings: VectorSettings, hidden_size: int) -> dict[str, bytes]:
     TRANSFORMER_CONFIG: length,
     POOLING_CONFIG: {"word_embedding_dimension": hidden_size, **modes},
   }
-  return {
-    name: f"{json_files.encode(content, indent=2)}\n".encode()
-    for name, content in contents.items()
-  }
+  return {n: json_files.encode_file(value) for n, value in contents.items()}
 
 
 def read_settings(folder: str) -> VectorSettings | None:
