@@ -163,8 +163,9 @@ def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(world):
   # A run that was killed after the first step; rank and alpha are its own.
   ignored = shutil.ignore_patterns("*ckpt-2*", "adapter")
   shutil.copytree(world.path("out"), world.path("killed"), ignore=ignored)
-  state = 'all_model_checkpoint_paths: "model.ckpt-1"\n'
-  world.write("killed/checkpoint", state.removeprefix("all_") + state)
+  state = 'model_checkpoint_path: "model.ckpt-1"\n'
+  state += 'all_model_checkpoint_paths: "model.ckpt-1"\n'
+  world.write("killed/checkpoint", state)
   run("killed", **init)
   resumed = read_tensors(world.path("killed"))
   assert resumed.keys() == result.keys()
