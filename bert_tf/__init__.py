@@ -23,6 +23,7 @@ if TYPE_CHECKING:
   from bert_tf.inference.task_models import EntityRecognizer as EntityRecognizer
   from bert_tf.inference.task_models import MultipleChoice as MultipleChoice
   from bert_tf.inference.task_models import QuestionAnswerer as QuestionAnswerer
+  from bert_tf.inference.task_models import SentenceEncoder as SentenceEncoder
   from bert_tf.model.heads import ClassifierModel as ClassifierModel
   from bert_tf.model.heads import MultipleChoiceModel as MultipleChoiceModel
   from bert_tf.model.heads import PretrainingModel as PretrainingModel

@@ -132,14 +132,11 @@ def get_setting(field: dataclasses.Field) -> Setting | None:
 def check(config: Dataclass) -> None:
   """Raises ValueError for a value that its setting does not allow.
 
-  Configs call this in `__post_init__`. None is always allowed. A subclass can
-  replace a setting by a plain field to remove its flag; the bounds stay.
+  Configs call this in `__post_init__`. None is always allowed.
   """
   for field in dataclasses.fields(config):
     name, value = field.name, getattr(config, field.name)
-    classes = map(vars, type(config).__mro__)
-    fields = (c.get("__dataclass_fields__", {}).get(name) for c in classes)
-    setting = next((f.metadata[_KEY] for f in fields if f and f.metadata), None)
+    setting = get_setting(field)
     if not setting or value is None:
       continue
     if setting.choices and value not in setting.choices:

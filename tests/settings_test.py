@@ -50,16 +50,6 @@ def test_invalid_values_are_named(values, parts):
     Inner(max_seq_length=4)
 
 
-def test_an_overriding_field_keeps_the_bounds_of_the_setting():
-  @dataclasses.dataclass(frozen=True, kw_only=True)
-  class Plain(Outer):
-    rate: float | None = 0.25
-
-  assert Plain(vocab_file="v").rate == 0.25
-  with pytest.raises(ValueError, match="rate.*-1.0"):
-    Plain(vocab_file="v", rate=-1.0)
-
-
 def resolve(config, saved):
   return settings.with_defaults(settings.fill(config, saved, "out/run.json"))
 

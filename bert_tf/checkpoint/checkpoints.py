@@ -47,9 +47,7 @@ class CheckpointReader:
   """Reads the tensors of a model, whatever its format.
 
   Args:
-    path: a prefix, without `.index`; the folder of a run, whose newest
-      checkpoint is read; the folder of a SavedModel; or a file of Hugging
-      Face's weights, see `hugging_face.open_model`.
+    path: a model in any form; see `find_weights`.
     keeps_names: whether to read Hugging Face's files as they are, under their
       own names. They need not hold a BERT then.
 
@@ -61,12 +59,13 @@ class CheckpointReader:
     labels_words: whether a head is known to label words, not texts.
 
   Raises:
-    ValueError: for a file of another runtime, which has no tensors to read.
-    DamagedFileError: if there is no checkpoint, or if its index cannot be
-      read.
+    ValueError: if there is no such model, or more than one, or for a file of
+      another runtime, which has no tensors to read.
+    DamagedFileError: if the index or the header cannot be read.
   """
 
   def __init__(self, path: str, keeps_names: bool = False) -> None:
+    path = find_weights(path)
     if is_runtime_file(path):
       raise ValueError(
         f"{path} can only predict. Give the model that it was exported from."
@@ -105,9 +104,7 @@ class CheckpointReader:
 
 def _open_tensorflow(path: str) -> Tensors:
   """Opens a checkpoint or a SavedModel; raises as CheckpointReader."""
-  prefix = find_prefix(path)
-  is_export = is_saved_model(path)
-  path = path if is_export else prefix
+  prefix, is_export = find_prefix(path), is_saved_model(path)
   with errors.reading(path):
     reader = tf.compat.v1.train.NewCheckpointReader(prefix)
     sizes = reader.get_variable_to_shape_map()
@@ -145,23 +142,25 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def find_prefix(path: str) -> str:
-  """Returns the prefix of the files of a checkpoint, a run or a SavedModel.
+  """Returns the prefix of the files of a checkpoint or a SavedModel.
 
   Raises DamagedFileError if there are none.
   """
   if is_saved_model(path):
     return os.path.join(path, "variables", "variables")
-  prefix = path if exists(path) else find_latest(path)
-  if prefix is None:
-    raise errors.DamagedFileError(
-      f"There is no checkpoint {path}: it is neither the output_dir of a run, "
-      f"nor is there a file {path}{_INDEX}."
-    )
-  return prefix
+  if not exists(path):
+    raise errors.DamagedFileError(f"There is no {path}{_INDEX}.")
+  return path
 
 
 def find_weights(path: str) -> str:
-  """Returns the weights at a path, as `ModelFolder.weights`.
+  """Returns the file, the prefix or the SavedModel with a model's weights.
+
+  Args:
+    path: the prefix of a checkpoint, without `.index`; a file of Hugging Face's
+      weights, of ONNX or of LiteRT; the name of a downloaded model; or a folder
+      with one model, such as that of a run, whose newest checkpoint counts, of
+      a SavedModel, or of versions of a SavedModel.
 
   Raises:
     ValueError: if there is no such model, or more than one.

@@ -1,10 +1,9 @@
 """Converts models to the original's or Hugging Face's format."""
 
 import dataclasses
-import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -101,10 +100,11 @@ def read_pretrained(files: ModelFolder, average_last: int = 1) -> Pretrained:
     values = [reader.get_floats(name) for reader in readers]
     mean = np.mean(values, axis=0, dtype=np.float64)
     tensors[name] = np.asarray(mean, np.float32)
-  names = checkpoint_names.parameters(files.shapes)
-  others = {n: files.reader.get(n) for n in names if n not in expected}
-  if others and files.reader.format != "original":
-    others = _leave_out(others)
+  names = {*checkpoint_names.parameters(files.shapes)} - expected.keys()
+  if files.reader.format != "original":
+    _warn_of_left_out(names)
+    names = set()
+  others = {name: files.reader.get(name) for name in names}
   if files.vocab_file:
     tokenizer_files.warn_of_differing(files.vocab_file)
   run = files.saved or run_info.RunInfo(task=task_registry.ENCODER.name)
@@ -145,11 +145,10 @@ def _open_newest(folder: str, number: int) -> list[CheckpointReader]:
   return [CheckpointReader(prefix) for prefix in trained[:number]]
 
 
-def _leave_out(others: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-  """Warns of variables that the format cannot hold; returns none of them."""
-  names = messages.join_names(sorted(others))
-  logging.warning("BERT has no %s, so they are left out.", names)
-  return {}
+def _warn_of_left_out(names: Iterable[str]) -> None:
+  """Warns of variables that a format cannot hold."""
+  if left_out := messages.join_names(sorted(names)):
+    logging.warning("BERT has no %s, so they are left out.", left_out)
 
 
 def write_original(model: Pretrained, path: str) -> None:
@@ -192,8 +191,9 @@ def convert(
       model, or if the target has other files or is the source.
     ImportError: for hf, without the package safetensors.
   """
-  if os.path.abspath(target) == os.path.abspath(str(source.weights)):
-    raise ValueError(f"`output_checkpoint` {target} is the input.")
+  inputs = [str(source.weights), *checkpoints.list_checkpoints(source.folder)]
+  if os.path.abspath(target) in map(os.path.abspath, inputs):
+    raise ValueError(f"`output_checkpoint` {target} is a checkpoint to read.")
   model = read_pretrained(source, average_last)
   if target_format == "hf":
     model.config.check_bidirectional(str(source.weights))
@@ -215,6 +215,13 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
   with packages.needs_extra(hugging_face.WEIGHTS, extra="hf"):
     from safetensors import numpy as safetensors
 
+  if (temperature := model.run.temperature) != 1:  # transformers has none.
+    names = ("output_weights", "output_bias")
+    scaled = {name: model.tensors[name] / temperature for name in names}
+    scores = {**model.run.scores, "temperature": 1.0}
+    run = dataclasses.replace(model.run, scores=scores)
+    tensors = {**model.tensors, **scaled}
+    model = dataclasses.replace(model, tensors=tensors, run=run)
   if model.vocab is None:
     raise ValueError("Hugging Face's format needs a `vocab_file`.")
   vocab = tokenization.parse_vocab(model.vocab, run_info.VOCAB_FILE)
@@ -222,8 +229,7 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
     raise ValueError(
       f"Hugging Face's format needs {lacking[0]}, which the vocabulary lacks."
     )
-  if model.others:
-    _leave_out(model.others)
+  _warn_of_left_out(model.others)
   tokenizer_config = {
     "tokenizer_class": "BertTokenizer",
     "do_lower_case": model.run.settings.do_lower_case is not False,
@@ -237,10 +243,8 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
     tokenizer_files.TOKENIZER_CONFIG: tokenizer_config,
     tokenizer_files.TOKENIZER: _tokenizer(model.run, vocab),
   }
-  contents = {
-    name: f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
-    for name, content in described.items()
-  } | model.describe()
+  contents = {n: json_files.encode_file(v) for n, v in described.items()}
+  contents |= model.describe()
   own = {*contents, hugging_face.WEIGHTS, *run_info.FILES}
   own |= {name.split("/")[0] for name in model.encoder_files}
   run_info.check_own_files(folder, [*own])  # transformers might load others.
@@ -289,6 +293,9 @@ def _config(model: Pretrained, vocab: Mapping[str, int]) -> dict[str, Any]:
     if spec and spec.problem_type in hugging_face_config.PROBLEM_TYPES:
       problem_type = hugging_face_config.PROBLEM_TYPES[spec.problem_type]
       config["problem_type"] = problem_type
+    if spec and spec.problem_type == run_info.RANKING:
+      activation = {"activation_fn": "torch.nn.modules.activation.Sigmoid"}
+      config["sentence_transformers"] = activation
   return config
 
 

@@ -81,7 +81,7 @@ def find_source(name: str) -> Source | None:
   return {s.name.lower(): s for s in list_sources()}.get(name.lower())
 
 
-class MissingModelError(FileNotFoundError, ValueError):
+class MissingModelError(FileNotFoundError, errors.DamagedFileError):
   """There is no such model."""
 
 

@@ -5,19 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from bert_tf.checkpoint import checkpoint_names
-from bert_tf.checkpoint.checkpoints import CheckpointReader, find_weights
-
-
-def open_tensors(path: str) -> CheckpointReader:
-  """Opens a model's folder, a checkpoint, or a file of Hugging Face.
-
-  The names are those in the file, or in a checkpoint of TensorFlow the
-  original's.
-
-  Raises:
-    ValueError: if it is not one of these files, or if it is damaged.
-  """
-  return CheckpointReader(find_weights(path), keeps_names=True)
+from bert_tf.checkpoint.checkpoints import CheckpointReader
 
 
 def describe(reader: CheckpointReader) -> Iterator[str]:

@@ -523,7 +523,8 @@ def _read_hugging_face(
     "labels": [names[i] for i in ids],
   }
   if task is task_registry.CLASSIFICATION:
-    ours = {v: k for k, v in hugging_face_config.PROBLEM_TYPES.items()}
+    theirs = hugging_face_config.PROBLEM_TYPES.items()
+    ours = {v: k for k, v in theirs if k != run_info.RANKING}
     problem_type = ours.get(config.problem_type or "")
     if not problem_type:
       # transformers leaves id2label out if there are two labels without names.
@@ -536,7 +537,10 @@ def _read_hugging_face(
       labels["labels"] = []
       given = (config.sentence_transformers or {}).get("activation_fn")
       given = given or config.sbert_ce_default_activation_function
-      if given and not str(given).endswith("Identity"):
+      activation = str(given or "Identity").rpartition(".")[2]
+      if activation == "Sigmoid":  # A cross-encoder of sentence-transformers.
+        labels["problem_type"] = run_info.RANKING
+      elif activation != "Identity":
         logging.warning(f"{path}: predictions are logits, without its {given}.")
   where = f"id2label of {path}"
   spec = json_files.check(labels, run_info.LabelSpec, where)

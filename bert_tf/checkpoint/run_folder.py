@@ -129,8 +129,9 @@ class RunFolder:
 def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
   """Writes the results of an evaluation into a folder's run.json, if any.
 
-  They replace the earlier scores; {} removes them. global_step and values that
-  are not finite are left out. Does nothing in a folder that can only be read.
+  They replace the earlier scores except for the temperature, which belongs to
+  the checkpoint; {} removes all. global_step and values that are not finite are
+  left out. Does nothing in a folder that can only be read.
   """
   can_write = distribution.is_chief() and atomic.can_write(folder)
   info = run_info.read_run(folder) if can_write else None
@@ -141,5 +142,7 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
     for name, value in results.items()
     if name != checkpoints.GLOBAL_STEP and math.isfinite(value)
   }
+  if scores and info.temperature != 1:
+    scores.setdefault("temperature", info.temperature)
   if scores != info.scores:
     run_info.write_json(folder, dataclasses.replace(info, scores=scores))

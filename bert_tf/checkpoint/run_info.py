@@ -27,10 +27,11 @@ COMMANDS_FILE = "commands.jsonl"
 # run.json is written last, so if it exists, the other files do too.
 FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
 
-# The meaning of a classifier's outputs: one of several classes, a number, or a
-# yes or no for each label.
-PROBLEM_TYPES = ("classification", "regression", "multilabel")
-CLASSIFICATION, REGRESSION, MULTILABEL = PROBLEM_TYPES
+# The meaning of a classifier's outputs: one of several classes, a number, a yes
+# or no for each label, or the relevance of a text to a query, from 0 to 1.
+PROBLEM_TYPES = ("classification", "regression", "multilabel", "ranking")
+CLASSIFICATION, REGRESSION, MULTILABEL, RANKING = PROBLEM_TYPES
+NUMBERS = (REGRESSION, RANKING)  # Those with one output and no labels.
 # The problem type of a model that labels the words of texts, not the texts.
 WORDS = "words"
 
@@ -41,7 +42,7 @@ class LabelSpec:
 
   task_name: str  # As the task's authors write it.
   problem_type: str  # One of PROBLEM_TYPES, or WORDS.
-  labels: tuple[str, ...]  # In the order of their ids; () in a regression.
+  labels: tuple[str, ...]  # In the order of their ids; () for numbers.
   # False if the labels came from Python as numbers or booleans. `labels` then
   # holds their JSON. `==` ignores it.
   are_text: bool = dataclasses.field(default=True, compare=False)
@@ -60,8 +61,8 @@ class LabelSpec:
 
   @property
   def num_outputs(self) -> int:
-    """C, the number of outputs: one for each label, or 1 in a regression."""
-    return 1 if self.problem_type == "regression" else len(self.labels)
+    """C, the number of outputs: one for each label, or 1 for numbers."""
+    return 1 if self.problem_type in NUMBERS else len(self.labels)
 
   def unknown_label(self, label: object) -> str:
     """Returns the message for a label that is not one of them."""
@@ -119,6 +120,11 @@ class RunInfo:
   # Version of the package that wrote the file.
   bert_tf_version: str = bert_tf.__version__
 
+  @property
+  def temperature(self) -> float:
+    """What calibrated answers divide the logits by; 1 without calibration."""
+    return self.scores.get("temperature", 1.0)
+
   def __post_init__(self) -> None:
     """Makes `settings` an instance of exactly the task's class."""
     settings = task_registry.settings_class(self.task)
@@ -128,19 +134,12 @@ class RunInfo:
 
   def to_dict(self) -> dict[str, Any]:
     """Returns the object in run.json: the parts that are not empty."""
-    labels = {}
-    if self.labels:
-      labels = self.labels.label_map()
-      labels |= {} if self.labels.are_text else {"are_text": False}
-    parts = {
-      "task": self.task,
-      "settings": _known(self.settings),
-      "labels": labels,
-      "training": _known(self.training),
-      "examples": _known(self.examples),
-      "scores": self.scores,
-      "bert_tf_version": self.bert_tf_version,
-    }
+    labels = self.labels.label_map() if self.labels else {}
+    if self.labels and not self.labels.are_text:
+      labels["are_text"] = False
+    parts = {**vars(self), "labels": labels}
+    for name in ("settings", "training", "examples"):
+      parts[name] = _known(parts[name])
     return {name: value for name, value in parts.items() if value}
 
 
@@ -174,14 +173,8 @@ def describe(
   contents = {} if vocab is None else {VOCAB_FILE: vocab}
   contents[CONFIG_FILE] = bert_config.to_json_string().encode()
   if info.labels:
-    label_map = json_files.encode(info.labels.label_map(), indent=2)
-    contents[LABEL_MAP_FILE] = f"{label_map}\n".encode()
-  return {**contents, RUN_FILE: to_json(info)}
-
-
-def to_json(info: RunInfo) -> bytes:
-  """Returns the content of run.json."""
-  return f"{json_files.encode(info.to_dict(), indent=2)}\n".encode()
+    contents[LABEL_MAP_FILE] = json_files.encode_file(info.labels.label_map())
+  return {**contents, RUN_FILE: json_files.encode_file(info.to_dict())}
 
 
 def read_files(folder: str) -> dict[str, bytes]:
@@ -212,7 +205,8 @@ def check_own_files(folder: str, own: Sequence[str]) -> None:
 
 def write_json(folder: str, info: RunInfo) -> None:
   """Writes run.json."""
-  atomic.write_bytes(os.path.join(folder, RUN_FILE), to_json(info))
+  content = json_files.encode_file(info.to_dict())
+  atomic.write_bytes(os.path.join(folder, RUN_FILE), content)
 
 
 def read_labels(folder: str) -> LabelSpec | None:

@@ -45,33 +45,21 @@ def read_files(folder: str) -> dict[str, bytes]:
 
 def describe(settings: VectorSettings, hidden_size: int) -> dict[str, bytes]:
   """Returns the contents of the files for an encoder, by path."""
-  steps = [("", "Transformer"), ("1_Pooling", "Pooling")]
+  steps = {"": "Transformer", "1_Pooling": "Pooling"}
   if settings.normalize:
-    steps.append(("2_Normalize", "Normalize"))
-  modules = [
-    {
-      "idx": i,
-      "name": str(i),
-      "path": path,
-      "type": f"sentence_transformers.models.{name}",
-    }
-    for i, (path, name) in enumerate(steps)
-  ]
-  pooling: dict[str, Any] = {"word_embedding_dimension": hidden_size}
-  pooling |= {key: mode == settings.pooling for key, mode in _POOLINGS.items()}
-  transformer = {
-    "max_seq_length": settings.max_seq_length,
-    "do_lower_case": False,
-  }
+    steps["2_Normalize"] = "Normalize"
+  module = "sentence_transformers.models"
+  length = {"max_seq_length": settings.max_seq_length, "do_lower_case": False}
+  modes = {key: mode == settings.pooling for key, mode in _POOLINGS.items()}
   contents = {
-    MODULES: modules,
-    TRANSFORMER_CONFIG: transformer,
-    POOLING_CONFIG: pooling,
+    MODULES: [
+      {"idx": i, "name": str(i), "path": path, "type": f"{module}.{name}"}
+      for i, (path, name) in enumerate(steps.items())
+    ],
+    TRANSFORMER_CONFIG: length,
+    POOLING_CONFIG: {"word_embedding_dimension": hidden_size, **modes},
   }
-  return {
-    name: f"{json_files.encode(content, indent=2)}\n".encode()
-    for name, content in contents.items()
-  }
+  return {n: json_files.encode_file(value) for n, value in contents.items()}
 
 
 def read_settings(folder: str) -> VectorSettings | None:

@@ -132,10 +132,10 @@ def _parse(description: str, argv: list[str]) -> list[str]:
   except (flags.Error, ValueError, OSError) as error:
     message = re.sub(r"\('Non-boolean.*", "use true or false.", str(error))
     if isinstance(error, flags.UnrecognizedFlagError):
-      names = [flag.name for flag in config_flags.get_flags()]
-      hint = messages.did_you_mean(error.flagname, names, cutoff=0.7)
-      hint = re.sub(r"(mean | or )", r"\1--", hint)
-      message = f"unknown flag --{error.flagname}.{hint or ' See --help=all.'}"
+      name = f"--{error.flagname}"
+      names = [f"--{flag.name}" for flag in config_flags.get_flags()]
+      hint = messages.did_you_mean(name, names, cutoff=0.75)
+      message = f"unknown flag {name}.{hint or ' See --help=all.'}"
     report(ValueError(message))
     sys.exit(1)
   return arguments

@@ -38,7 +38,9 @@ class CommandConfig(text_config.PydocConfig):
   )
   num_workers: int = settings.devices(
     1,
-    "The number of processes, at most num_shards. The result stays the same.",
+    "The number of processes, which does not change the result. Each builds "
+    "one shard at a time, so num_shards are enough.",
+    minimum=1,
     main=True,
   )
   runner: str | None = settings.devices(

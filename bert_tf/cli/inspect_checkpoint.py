@@ -50,11 +50,11 @@ def run(
     for line in model_size.report(bert_config, batch):
       print(line)
     return
-  from bert_tf.checkpoint import inspect
+  from bert_tf.checkpoint import checkpoints, inspect
 
-  tensors = inspect.open_tensors(path)
+  tensors = checkpoints.CheckpointReader(path, keeps_names=True)
   if other_path is not None:
-    other = inspect.open_tensors(other_path)
+    other = checkpoints.CheckpointReader(other_path, keeps_names=True)
     differences = list(inspect.differences(tensors, other))
     for line in differences:
       command.show(line)

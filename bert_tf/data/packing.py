@@ -16,15 +16,6 @@ def truncate_pair(
   return ids_a[:num_a], ids_b[: max_length - num_a]
 
 
-def is_cut(
-  ids_a: Sequence[int], ids_b: Sequence[int] | None, max_seq_length: int
-) -> bool:
-  """Returns whether `assemble` drops some of the word pieces."""
-  if ids_b:
-    return len(ids_a) + len(ids_b) > max_seq_length - 3
-  return len(ids_a) > max_seq_length - 2
-
-
 def add_special_tokens(
   ids_a: Sequence[int], ids_b: Sequence[int] | None, cls_id: int, sep_id: int
 ) -> tuple[list[int], int]:

@@ -252,7 +252,7 @@ def classifier_signatures(
   """Returns `text` and `text_pair`; one of them is the default.
 
   They take `text`, and `text_pair` also `text_b`, string [B], truncated to
-  max_seq_length word pieces. For regression they return `prediction`, float32
+  max_seq_length word pieces. For numbers they return `prediction`, float32
   [B], otherwise `probabilities`, float32 [B, C], and:
     labels: string [B, C]. All labels, equal in each row.
     label: string [B]. The most probable label.
@@ -265,9 +265,9 @@ def classifier_signatures(
     segments = [tokenizer.tokenize(text) for text in texts.values()]
     length = settings.max_seq_length
     logits = model(tokenizer.pack(segments, length, pad_to_max=False))
-    outputs = heads.ClassifierModel.name_outputs(logits, spec.problem_type)
+    outputs = ids_functions.name_outputs(logits, info)
     del outputs["logits"]
-    if spec.problem_type == "regression":
+    if spec.problem_type in run_info.NUMBERS:
       return outputs
     names = tf.constant(spec.labels, tf.string)
     outputs["labels"] = tf.tile(names[None], [tf.shape(logits)[0], 1])
@@ -301,15 +301,8 @@ def encoder_signatures(
   def encode(texts: dict[str, Tensor]) -> dict[str, Tensor]:
     packed = tokenizer.pack([tokenizer.tokenize(texts["text"])], length, False)
     mask = packed["input_mask"]  # [B, F]
-    vectors = model(packed).sequence_output  # [B, F, D]
-    is_real = tf.cast(mask, vectors.dtype)[..., None]
-    if pooling == "cls":
-      pooled = vectors[:, 0]
-    elif pooling == "mean":
-      pooled = tf.reduce_sum(vectors * is_real, 1) / tf.reduce_sum(is_real, 1)
-    else:
-      lowest = vectors.dtype.min
-      pooled = tf.reduce_max(tf.where(is_real > 0, vectors, lowest), axis=1)
+    hidden = model(packed).sequence_output  # [B, F, D]
+    pooled = heads.pool_vectors(hidden, mask, pooling)
     if info.settings.normalize:
       pooled = tf.math.l2_normalize(pooled, axis=-1)
     return {"embedding": pooled, "num_tokens": tf.reduce_sum(mask, axis=1)}

@@ -92,3 +92,8 @@ def encode(
   """
   text = json.dumps(value, indent=indent, ensure_ascii=False, default=default)
   return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def encode_file(value: Any) -> bytes:
+  """Returns the content of a JSON file, indented by two spaces."""
+  return f"{encode(value, indent=2)}\n".encode()

@@ -275,6 +275,8 @@ def name_outputs(output: Any, info: run_info.RunInfo) -> dict[str, Tensor]:
     names = ("pooled_output", "sequence_output")
     return {name: getattr(output, name) for name in names}
   problem_type = info.labels.problem_type if info.labels else None
+  if info.temperature != 1:
+    output = output / info.temperature
   return model_class.name_outputs(output, problem_type)
 
 

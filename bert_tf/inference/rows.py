@@ -92,7 +92,9 @@ def texts_by_name(
       f"least {' and '.join(needed)}, not {_short(row)}."
     )
   for name, value in texts.items():
-    check_texts(name, value, is_list=name == "choices")
+    # A second text may be a list of texts to sort.
+    is_list = name == "text_b" and isinstance(value, list)
+    check_texts(name, value, is_list or name == "choices")
   return texts
 
 
@@ -239,7 +241,7 @@ class RowModel:
     if tasks:
       self._counts = PieceCounts(self.task().tokenizer, "the texts")
 
-  def task(self) -> Any:
+  def task(self) -> Task[Any]:
     """Returns the task of texts; ValueError if the model takes no texts."""
     if not self.tasks:
       raise ValueError(
@@ -252,7 +254,8 @@ class RowModel:
 
     Args:
       inputs: a row: a text, a tuple such as (text, text_b), (question, context)
-        or (context, choices), or a dict by name, such as {"text": ...}. Or
+        or (context, choices), or a dict by name, such as {"text": ...}. A model
+        that ranks also sorts the texts of a row (query, texts). Or
         several rows: a list, iterator, NumPy array, pandas Series or DataFrame.
 
     Raises:

@@ -29,6 +29,7 @@ from bert_tf.inference.rows import (
 from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.tasks.config import FineTuningConfig
+from bert_tf.tasks.encoder.task import PAIR_FIELDS, EncoderTask
 from bert_tf.tasks.ner.task import NerTask
 from bert_tf.tasks.rows import Results, Row, labels_in
 from bert_tf.tasks.setup import Setup
@@ -100,7 +101,7 @@ class TaskModel:
   def fit(
     self,
     inputs: Any,
-    labels: Any,
+    labels: Any = None,
     validation_data: Labelled | None = None,
     **changes: Any,
   ) -> Results:
@@ -108,7 +109,8 @@ class TaskModel:
 
     Args:
       inputs: two or more rows, as for `predict`.
-      labels: a label for each row, from Python, NumPy or pandas.
+      labels: a label for each row, from Python, NumPy or pandas; None for rows
+        without labels.
       validation_data: rows and labels to evaluate on at the end. With
         eval_every_steps also during training: the best checkpoint is saved in
         output_dir/best for predictions.
@@ -144,7 +146,7 @@ class TaskModel:
     best = evaluation.find_best_folder(folder)
     return evaluation.read_best_results(best) if results and best else results
 
-  def evaluate(self, inputs: Any, labels: Any) -> Results:
+  def evaluate(self, inputs: Any, labels: Any = None) -> Results:
     """Evaluates the trained checkpoint on rows with labels, as for `fit`.
 
     Returns the results by name, such as eval_accuracy or f1, and writes them to
@@ -153,7 +155,7 @@ class TaskModel:
     self._trained()
     return self._run({"dev": (inputs, labels)})
 
-  def score(self, inputs: Any, labels: Any) -> float:
+  def score(self, inputs: Any, labels: Any = None) -> float:
     """Returns the main result of `evaluate`.
 
     It is the accuracy, for several labels micro F1, for a regression Pearson's
@@ -186,6 +188,9 @@ class TaskModel:
 
   def _row(self, row: Any) -> Row:
     return texts_by_name(row, self._task.fields, self._task.num_required)
+
+  def _training_row(self, row: Any) -> Row:
+    return self._row(row)
 
   @property
   def _folder(self) -> str:
@@ -248,8 +253,9 @@ class TaskModel:
       add_label = functools.partial(task.add_label, split=split)
       rows = [*map_rows(add_label, rows, labels)]
       task = task.infer(rows, source)
-      if split == "train" and task.labels and task.labels.labels:
-        are_text = any(isinstance(each, str) for each in labels_in(labels))
+      names = [*labels_in(labels)]
+      if split == "train" and task.labels and names:
+        are_text = any(isinstance(name, str) for name in names)
         spec = dataclasses.replace(task.labels, are_text=are_text)
         task = dataclasses.replace(task, labels=spec)
       labelled[split] = splits.Split(split, rows, source)
@@ -260,12 +266,12 @@ class TaskModel:
     rows, is_single = to_rows(inputs)
     if is_single or isinstance(labels, str):
       raise ValueError("give a list of rows and a list of their labels.")
-    labels = as_list(labels)
+    labels = [None] * len(rows) if labels is None else as_list(labels)
     if len(rows) != len(labels) or not rows:
       raise ValueError(
         f"{len(rows)} rows and {len(labels)} labels; each row needs one label."
       )
-    rows = [*map_rows(self._row, rows)]
+    rows = [*map_rows(self._training_row, rows)]
     return [{"id": str(i), **row} for i, row in enumerate(rows)], labels
 
 
@@ -435,3 +441,38 @@ class QuestionAnswerer(TaskModel):
 
   _task = SquadTask
   _scores = ("f1",)
+
+
+class SentenceEncoder(TaskModel):
+  """A BERT that computes vectors of texts, trained on pairs of texts.
+
+  A row of `fit` is a pair of texts that belong together, possibly with a third
+  text that only looks as if it belonged to the first. A label, if there are
+  any, is the similarity of a pair, up to `max_score`.
+
+  Examples:
+    >>> model = bert_tf.SentenceEncoder(
+    ...   init_checkpoint="quickstart", output_dir="vectors", max_seq_length=16,
+    ...   learning_rate=1e-3, num_train_epochs=20, train_batch_size=2,
+    ... )
+    >>> pairs = [("When was it built?", "in 1988"), ("Where is it?", "Oregon")]
+    >>> results = model.fit(pairs, validation_data=(pairs, None))
+    >>> results["recall_at_1"]
+    1.0
+    >>> model.encode(["Where is the hotel?", "Oregon"]).shape
+    (2, 128)
+  """
+
+  _task = EncoderTask
+  _without_files = {"data_file": ""}
+  _scores = ("spearman", "mrr")
+
+  def encode(self, texts: Any) -> np.ndarray:
+    """Returns the vectors of texts, float32 [N, D]; [D] for a single text."""
+    answers = self.predict(texts)
+    if isinstance(answers, dict):
+      return np.array(answers["embedding"], np.float32)
+    return np.array([each["embedding"] for each in answers], np.float32)
+
+  def _training_row(self, row: Any) -> Row:
+    return texts_by_name(row, PAIR_FIELDS, num_required=2)

@@ -440,9 +440,9 @@ class _LabelModel(HeadModel):
 
   @classmethod
   def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
-    """Returns `logits`, and `probabilities` or a regression's `prediction`."""
+    """Returns `logits`, and `probabilities` or the `prediction` of a number."""
     probabilities = losses.probabilities(output, problem_type)
-    if problem_type == "regression":
+    if problem_type in ("regression", "ranking"):
       return {"logits": output, "prediction": probabilities[:, 0]}
     return {"logits": output, "probabilities": probabilities}
 
@@ -562,6 +562,22 @@ class VectorModel(HeadModel):
     shape = ops.shape(features["input_ids"])
     hidden = self.sequence_output(_flatten_choices(features), training)
     return VectorOutput(ops.reshape(hidden, (*shape, self.config.hidden_size)))
+
+
+def pool_vectors(hidden: Tensor, mask: Tensor, pooling: str) -> Tensor:
+  """Returns one vector for each sequence, float32 [..., D], of [..., F, D].
+
+  `mask` is int [..., F], 0 at padding; `pooling` is "cls", "mean" or "max".
+  """
+  hidden = ops.cast(hidden, "float32")
+  is_piece = ops.cast(mask, "float32")[..., None]
+  if pooling == "cls":
+    return hidden[..., 0, :]
+  if pooling == "max":
+    return ops.max(hidden - (1 - is_piece) * 1e9, axis=-2)
+  # A record that only fills up a batch has no word pieces.
+  num_pieces = ops.maximum(ops.sum(is_piece, axis=-2), 1)
+  return ops.sum(hidden * is_piece, axis=-2) / num_pieces
 
 
 def list_model_classes(task: str | None = None) -> list[type[HeadModel]]:

@@ -47,6 +47,7 @@ PROBLEM_TYPES = {
   "classification": "single_label_classification",
   "regression": "regression",
   "multilabel": "multi_label_classification",
+  "ranking": "regression",
 }
 
 

@@ -145,18 +145,38 @@ def per_example_loss(
     logits: float [B, C].
     label_ids: classification: the class, int [B] or [B, 1]. Regression: the
       number, float [B] or [B, 1]. Multilabel: 1 if a label applies, int [B, C].
+      Ranking: the relevance from 0 to 1, float [B, 1].
     problem_type: one of run_info.PROBLEM_TYPES: cross entropy, squared error,
-      or the mean over labels of the binary cross entropy.
+      or for the last two the mean of the binary cross entropies.
   """
   logits = ops.cast(logits, "float32")
   if problem_type == "regression":
     numbers = ops.reshape(ops.cast(label_ids, "float32"), (-1,))
     return ops.square(logits[:, 0] - numbers)
-  if problem_type == "multilabel":
-    applies = ops.cast(label_ids, "float32")
+  if problem_type in ("multilabel", "ranking"):
+    applies = ops.reshape(ops.cast(label_ids, "float32"), ops.shape(logits))
     # -log sigmoid(x) is softplus(-x), and -log(1 - sigmoid(x)) softplus(x).
     return ops.mean(ops.softplus(logits) - applies * logits, axis=-1)
   return cross_entropy(logits, ops.reshape(label_ids, (-1,)))
+
+
+def distillation_loss(
+  logits: Tensor, teacher_logits: Tensor, temperature: float, problem_type: str
+) -> Tensor:
+  """Returns the loss of each example against a teacher, float32 [B].
+
+  It is the cross entropy with the teacher's probabilities, in which the logits
+  of both models, float [B, C], are divided by the temperature T, times T^2, so
+  that its gradients do not depend on T (Hinton et al. 2015, arXiv 1503.02531).
+  For regression this is the squared difference of both numbers.
+  """
+  targets = probabilities(teacher_logits / temperature, problem_type)
+  logits = ops.cast(logits, "float32") / temperature
+  if problem_type == "classification":
+    values = -ops.sum(targets * ops.log_softmax(logits, axis=-1), axis=-1)
+  else:
+    values = per_example_loss(logits, targets, problem_type)
+  return temperature**2 * values
 
 
 def per_example_hits(
@@ -165,9 +185,9 @@ def per_example_hits(
   """Returns 1 for each example that is right, else 0, float32 [B].
 
   In multilabel, an example is right only if all its labels are. A regression
-  has None. See `per_example_loss` for the arguments.
+  and a ranking have None. See `per_example_loss` for the arguments.
   """
-  if problem_type == "regression":
+  if problem_type in ("regression", "ranking"):
     return None
   if problem_type == "multilabel":
     right = ops.equal(logits > 0, label_ids > 0)
@@ -176,14 +196,15 @@ def per_example_hits(
 
 
 def probabilities(logits: Tensor, problem_type: str | None = None) -> Tensor:
-  """Returns float32 [B, C]: softmax; sigmoid in multilabel; or the logits.
+  """Returns float32 [B, C]: softmax, sigmoid, or the logits as they are.
 
-  The logits of a regression are its numbers.
+  The latter are the numbers of a regression. Multilabel and ranking have the
+  sigmoid.
   """
   logits = ops.cast(logits, "float32")
   if problem_type == "regression":
     return logits
-  if problem_type == "multilabel":
+  if problem_type in ("multilabel", "ranking"):
     return ops.sigmoid(logits)
   return ops.softmax(logits, axis=-1)
 

@@ -38,7 +38,7 @@ from bert_tf.tasks.pretraining.pretraining_config import PretrainingConfig
 from bert_tf.text import corpus_build, text_config, vocabulary
 from bert_tf.text.letter_case import Case
 from bert_tf.training import budget, curves
-from bert_tf.training.config import PretrainingTrainConfig, TrainConfig
+from bert_tf.training.config import PretrainingTrainConfig
 from bert_tf.training.estimator import Estimator
 
 
@@ -185,7 +185,7 @@ def run(config: PipelineConfig) -> None:
     [corpus.output_file],
     config.file("train.tfrecord"),
     shards,
-    min(config.num_workers, shards),
+    config.num_workers,
     resume=True,
   )
   pretraining_shards.create(
@@ -226,12 +226,7 @@ def _estimate_steps(config: PipelineConfig, model: Model) -> int:
   runner = Estimator(
     pretraining.PretrainingObjective(),
     model.bert_config,
-    TrainConfig(
-      output_dir=config.output_dir,
-      train_batch_size=batch_size,
-      train_minutes=config.train_seconds / 60,
-      **vars(config.compute),
-    ),
+    training_config(config, model, num_steps=1, train_files="").train,
   )
   num_predictions = model.size.max_predictions_per_seq(length)
   batch = {

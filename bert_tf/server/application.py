@@ -22,6 +22,7 @@ import numpy as np
 from absl import logging
 
 import bert_tf
+from bert_tf.checkpoint import run_info
 from bert_tf.files import packages
 from bert_tf.inference.predictor import Predictor
 from bert_tf.server import batching, limits, metrics, types
@@ -171,6 +172,7 @@ class Server:
     application.get("/readyz")(self.get_ready)
     application.get("/v1/models")(self.get_models)
     application.post(limits.EMBEDDINGS_PATH)(self.embed)
+    application.post("/v1/rerank")(self.rerank)
     model = "/v1/models/{name:model}"
     for path in (model, f"{model}/versions/{{version:model}}"):
       get, post = (
@@ -349,6 +351,25 @@ class Server:
     return await self._encode(
       {"object": "list", "data": data, "model": body.model, "usage": usage}
     )
+
+  async def rerank(
+    self, request: fastapi.Request, body: types.RerankRequest
+  ) -> responses.Response:
+    """Sorts documents by their relevance to a query, as Jina and Cohere do.
+
+    `results` has an `index` and a `relevance_score` for each document.
+    """
+    model = self._models.get(body.model)
+    labels = model.predictor.info.labels if model else None
+    numbers = run_info.NUMBERS
+    if not model or not labels or labels.problem_type not in numbers:
+      raise HttpError(
+        404, f"there is no model {body.model!r:.100} with one output."
+      )
+    row = {"text": body.query, "text_b": body.documents}
+    [answer] = await self._compute(request, model.signature(None), [row])
+    results = answer["ranking"][: body.top_n]
+    return await self._encode({"model": body.model, "results": results})
 
   async def _compute(
     self,

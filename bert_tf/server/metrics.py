@@ -49,17 +49,14 @@ class Metrics:
       "batch_rows", "Rows of a batch.", buckets=_ROWS
     )
     gauge: Any = functools.partial(prometheus_client.Gauge, **common)
-    gauge("waiting_requests", "Waiting requests.").set_function(
-      lambda: len(queue())
-    )
-
-    def oldest_wait_s() -> float:
-      now = time.monotonic()
-      return now - min((request.arrived for request in queue()), default=now)
-
-    gauge(
+    waiting = gauge("waiting_requests", "Waiting requests.")
+    waiting.set_function(lambda: len(queue()))
+    oldest = gauge(
       "oldest_wait_seconds", "Seconds that a new request would wait."
-    ).set_function(oldest_wait_s)
+    )
+    oldest.set_function(
+      lambda: max((time.monotonic() - r.arrived for r in queue()), default=0)
+    )
 
   def request(
     self, scope: Mapping[str, Any], status: int, seconds: float

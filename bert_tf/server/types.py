@@ -1,8 +1,9 @@
 """The JSON of requests, from which OpenAPI follows.
 
 It follows https://www.tensorflow.org/tfx/serving/api_rest, except that answers
-to texts are those of `bert_tf.load(...).predict`, and
-https://platform.openai.com/docs/api-reference/embeddings. Error messages start
+to texts are those of `bert_tf.load(...).predict`,
+https://platform.openai.com/docs/api-reference/embeddings, and
+https://docs.cohere.com/reference/rerank. Error messages start
 as in TensorFlow Serving and add details.
 """
 
@@ -104,6 +105,15 @@ class EmbeddingsRequest(_Object):
         "to another vocabulary."
       )
     return items
+
+
+class RerankRequest(_Object):
+  """A query and the texts to sort, in the form of Jina and Cohere."""
+
+  model: str
+  query: str
+  documents: Annotated[list[str], pydantic.Field(min_length=1)]
+  top_n: Annotated[int, pydantic.Field(strict=True, ge=1)] | None = None
 
 
 def decode_texts(value: Any, max_bytes: int) -> Any:

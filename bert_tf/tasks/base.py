@@ -274,7 +274,8 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
     self, ids_a: Sequence[int], ids_b: Sequence[int] | None = None
   ) -> bool:
     """Returns whether `pack` drops some of the word pieces."""
-    return packing.is_cut(ids_a, ids_b, self.max_seq_length)
+    num_pieces = len(ids_a) + len(ids_b or ())
+    return num_pieces > self.max_seq_length - (3 if ids_b else 2)
 
   # Training.
 
@@ -282,8 +283,8 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
     """Yields for each record of a row what it holds besides its inputs."""
     return itertools.repeat({}, inputs.num_records)
 
-  def order_for_training(self, rows: Sequence[Row]) -> Sequence[Row]:
-    """Returns the rows in the order of their training records."""
+  def prepare_for_training(self, rows: Sequence[Row]) -> Sequence[Row]:
+    """Returns the rows of training records, in their order."""
     return rows
 
   def compute_losses(
@@ -379,7 +380,7 @@ class Task(objective.Objective, abc.ABC, Generic[SettingsT]):
     By default, predictions.jsonl gets the inputs and the answer of each row.
     """
     lines = (
-      json_files.encode(self.inputs_of(row) | answer)
+      json_files.encode(self.inputs_of(row) | answer, default=np.ndarray.tolist)
       for row, answer in zip(rows, answers)
     )
     results.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
@@ -469,7 +470,7 @@ def probabilities(
   logits = np.asarray(logits, np.float32)
   if problem_type == "regression":
     return logits
-  if problem_type == "multilabel":
+  if problem_type in ("multilabel", "ranking"):
     return np.exp(-np.logaddexp(np.float32(0), -logits))
   exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
   return exponentials / exponentials.sum(axis=-1, keepdims=True)

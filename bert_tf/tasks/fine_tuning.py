@@ -85,6 +85,8 @@ def run_on_splits(
 
   def describe(saved: RunInfo) -> RunInfo:
     # Counts, examples and scores of earlier commands stay if nothing is new.
+    if not (setup.config.do_train or setup.folder.info):
+      saved = setup.head_run or saved
     return RunInfo(
       task=task.name,
       settings=task.settings,

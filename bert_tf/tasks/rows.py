@@ -1,7 +1,8 @@
 """Rows, the only kind of example, and their answers. Imports no TensorFlow."""
 
+import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 Row = dict[str, Any]  # Values by field; `id` and `label` are known names.
@@ -28,3 +29,14 @@ def with_empty_text(rows: Iterable[Mapping[str, Any]]) -> list[int]:
     if not all(map(str.strip, itertools.chain.from_iterable(texts))):
       empty.append(index)
   return empty
+
+
+def hold_out_texts(rows: Sequence[Row], fraction: float) -> list[int]:
+  """Returns the indices of rows to evaluate on: all those of a `text`, or none.
+
+  The hashes of the texts decide, so the same ones are held out in every run.
+  """
+  texts = {row["text"] for row in rows}
+  ordered = sorted(texts, key=lambda t: hashlib.sha256(t.encode()).digest())
+  held_out = {*ordered[: max(fraction > 0, round(fraction * len(texts)))]}
+  return [i for i, row in enumerate(rows) if row["text"] in held_out]

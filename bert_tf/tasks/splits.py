@@ -111,7 +111,7 @@ def encode(
   spec = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), ids)
   num_cut, rows = 0, split.rows
   if split.name == "train":
-    rows = task.order_for_training(rows)
+    rows = task.prepare_for_training(rows)
   with records.open_writer([path]) as writer:
     for index, (row, inputs) in enumerate(zip(rows, task.preprocess(rows))):
       num_cut += inputs.is_cut

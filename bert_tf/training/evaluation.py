@@ -131,6 +131,7 @@ class PeriodicEvaluation:
         # Before the checkpoint, which must never be without these files.
         files = run_info.read_files(self._output_dir)
         run_info.write_files(self._folder, files)
+        run_folder.write_scores(self._folder, {})  # Those of output_dir.
         run_folder.write_scores(self._folder, results)
         adapters.save_adapter(self._folder, tensors)
         checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)

@@ -355,8 +355,9 @@ def test_a_config_of_2019_is_known_by_the_weights_beside_it(tmp_path):
 @pytest.mark.parametrize(
   ("settings", "num_warnings"),
   [
-    ({"sentence_transformers": {"activation_fn": "torch.nn.Sigmoid"}}, 1),
-    ({"sbert_ce_default_activation_function": "torch.nn.Sigmoid"}, 1),
+    ({"sentence_transformers": {"activation_fn": "torch.nn.Tanh"}}, 1),
+    ({"sbert_ce_default_activation_function": "torch.nn.Tanh"}, 1),
+    ({"sbert_ce_default_activation_function": "torch.nn.Sigmoid"}, 0),
     ({"sentence_transformers": {"activation_fn": "torch.nn.Identity"}}, 0),
   ],
 )
@@ -366,7 +367,7 @@ def test_an_activation_that_is_not_applied_is_named(
   settings = {**settings, "id2label": {"0": "LABEL_0"}, "problem_type": None}
   with runs.logged() as log:
     converted_model(tmp_path, "classifier", cut_head(1), **settings)
-  assert log().count("torch.nn.Sigmoid") == num_warnings
+  assert log().count("predictions are logits") == num_warnings
 
 
 TOKENS = {"architectures": ["BertForTokenClassification"]}

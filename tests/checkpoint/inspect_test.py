@@ -24,12 +24,8 @@ def write(path, tensors):
 
 
 def differences(first, second):
-  return list(
-    checkpoint_inspection.differences(
-      checkpoint_inspection.open_tensors(first),
-      checkpoint_inspection.open_tensors(second),
-    )
-  )
+  readers = map(checkpoints.CheckpointReader, (first, second))
+  return list(checkpoint_inspection.differences(*readers))
 
 
 def test_safetensors_and_their_folders_are_read(tmp_path):
@@ -37,8 +33,8 @@ def test_safetensors_and_their_folders_are_read(tmp_path):
   path = tmp_path / "model.safetensors"
   safetensors_numpy.save_file(tensors, path)
   for opened in (path, tmp_path):
-    tensors = checkpoint_inspection.open_tensors(str(opened))
-    assert list(checkpoint_inspection.describe(tensors)) == [
+    reader = checkpoints.CheckpointReader(str(opened), keeps_names=True)
+    assert list(checkpoint_inspection.describe(reader)) == [
       "a  1x2  bfloat16  norm 5",
       f"{path}: 2 parameters in 1 tensors",
     ]

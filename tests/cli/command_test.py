@@ -2,7 +2,6 @@
 
 import ast
 import json
-import logging
 import os
 import pathlib
 import re
@@ -14,7 +13,6 @@ import sys
 import pytest
 
 from bert_tf.cli import command, main
-from bert_tf.files import messages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "run_scripts"
@@ -111,6 +109,7 @@ def test_a_closed_stdout_ends_the_command_quietly(arguments, tmp_path):
   ("fault", "status", "words"),
   [
     ("raise NotImplementedError('this\\nzip')", 1, "NotImplementedError: this"),
+    ("logging.warning('`verbosity`'); exit(3)", 3, "warning: --verbosity"),
     (
       "import tensorflow as tf; "
       "raise tf.errors.ResourceExhaustedError(None, None, full)",
@@ -126,6 +125,7 @@ def test_every_end_has_one_line_and_leaves_no_file(
 ):
   code = f"""
 import os, signal
+from absl import logging
 from bert_tf.cli import command
 from bert_tf.files import atomic
 def main():
@@ -173,32 +173,12 @@ def test_keras_imports_packages_when_they_are_used():
   assert {"PIL", "matplotlib", "sklearn"} <= set(later)
 
 
-def test_the_log_has_time_and_level(capsys):
-  formatter = command._LogFormatter("%(asctime)s %(message)s", "%H:%M:%S")
-
-  def line(level):
-    record = logging.makeLogRecord(
-      {"msg": "of %d", "args": 2, "levelno": level}
-    )
-    record.levelname = logging.getLevelName(level)
-    return formatter.format(record)
-
-  assert re.fullmatch(r"\d\d:\d\d:\d\d of 2", line(logging.INFO))
-  assert line(logging.WARNING).endswith(" warning: of 2")
-  record = logging.makeLogRecord({"msg": "no `verbosity`", "levelno": 20})
-  assert formatter.format(record).endswith("no --verbosity")
-
-
-def test_settings_in_messages_become_flags():
+def test_what_is_printed_has_flags_and_no_control_characters(capsys):
   # absl defines --verbosity for every command.
   result = command.with_flags("set `verbosity` or `verbosity=1`, not `fit`")
   assert result == "set --verbosity or --verbosity=1, not `fit`"
-
-
-def test_output_has_no_control_characters(capsys):
-  command.show("caf\xe9 \x9b1m")
-  assert capsys.readouterr().out == "caf\xe9 \\u009b1m\n"
-  assert messages.printable("a\x1b[31m\n\tb\x7f") == "a\\u001b[31m\n\tb\\u007f"
+  command.show("caf\xe9 \x9b1m\n\tb\x7f")
+  assert capsys.readouterr().out == "caf\xe9 \\u009b1m\n\tb\\u007f\n"
 
 
 @pytest.mark.parametrize("module", ["numpy", "tensorflow"])

@@ -58,24 +58,24 @@ def read_variables(*flags, path="", **environment):
 
 
 @pytest.mark.parametrize(
-  ("flags", "is_set"),
+  ("flags", "has_libtpu", "is_set"),
   [
-    (("--use_tpu",), True),
-    (("--use_tpu", "--tpu_name=local"), True),
-    ((), False),
-    (("--use_tpu", "--tpu_name=grpc://1.2.3.4:8470"), False),
+    (("--use_tpu",), True, True),
+    (("--use_tpu", "--tpu_name=local"), True, True),
+    (("--use_tpu",), False, False),
+    ((), True, False),
+    (("--use_tpu", "--tpu_name=grpc://1.2.3.4:8470"), True, False),
   ],
 )
-def test_only_a_local_tpu_is_used_through_pjrt(flags, is_set, libtpu):
+def test_only_a_local_tpu_is_used_through_pjrt(
+  flags, has_libtpu, is_set, libtpu
+):
   expected = ["TPU", "true", str(libtpu)] if is_set else [None, None, None]
-  assert read_variables(*flags, path=libtpu.parents[1]) == expected
+  path = libtpu.parents[1] if has_libtpu else ""
+  assert read_variables(*flags, path=path) == expected
 
 
 def test_set_variables_are_kept(libtpu):
   values = {NAMES[1]: "false", NAMES[2]: "/opt/libtpu.so"}
   found = read_variables("--use_tpu", path=libtpu.parents[1], **values)
   assert found == ["TPU", "false", "/opt/libtpu.so"]
-
-
-def test_without_libtpu_nothing_is_set():
-  assert read_variables("--use_tpu") == [None, None, None]

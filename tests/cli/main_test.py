@@ -1,6 +1,5 @@
 """Tests for `bert-tf COMMAND`: names of commands, and unknown names."""
 
-import importlib
 import pathlib
 import re
 import subprocess
@@ -58,10 +57,3 @@ finally:
 def test_an_unknown_command_is_refused(monkeypatch):
   message = run_main(monkeypatch, "clasifier")
   assert "clasifier. Did you mean classifier?" in message
-
-
-def test_a_command_gets_its_arguments(monkeypatch):
-  module = importlib.import_module("bert_tf.cli.plot_curves")
-  monkeypatch.setattr(module, "run", lambda: sys.exit(" ".join(sys.argv)))
-  result = run_main(monkeypatch, "plot-curves", "--output_dir=x")
-  assert result == "bert-tf plot-curves --output_dir=x"

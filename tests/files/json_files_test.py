@@ -10,7 +10,7 @@ from hypothesis import strategies
 
 from bert_tf import modeling
 from bert_tf.checkpoint import run_info, sentence_transformers
-from bert_tf.files import json_files
+from bert_tf.files import json_files, tokenizer_files
 from bert_tf.model import hugging_face_config
 from bert_tf.training import evaluation
 
@@ -38,10 +38,12 @@ def test_a_value_gets_its_type_or_is_named_with_its_key(tmp_path):
 
 
 LABEL_MAP = {"task_name": "a", "problem_type": "multilabel", "labels": ["a"]}
-# For each file, its reader and invalid values, with a part of the error.
+# For each file, its reader, a valid value, and invalid ones, with a part of the
+# error.
 READERS = {
   "run.json": (
     lambda f: run_info.read_run(str(f)),
+    {"task": "ner", "settings": {"do_lower_case": True}},
     [
       ("{", "JSON"),
       ({"task": 1}, "task is 1"),
@@ -55,6 +57,7 @@ READERS = {
   ),
   "label_map.json": (
     lambda f: run_info.read_labels(str(f)),
+    LABEL_MAP,
     [
       ({**LABEL_MAP, "labels": "ab"}, '"ab"'),
       ({**LABEL_MAP, "labels": ["a", "a", "a"]}, "'a'"),
@@ -66,6 +69,7 @@ READERS = {
   ),
   "bert_config.json": (
     lambda f: modeling.BertConfig.from_json_file(str(f / "bert_config.json")),
+    {"vocab_size": 9, "hidden_act": "gelu"},
     [
       ({"vocab_size": 9, "hidden_act": ["gelu"]}, "hidden_act"),
       ({"hidden_size": 8}, "vocab_size"),
@@ -73,6 +77,7 @@ READERS = {
   ),
   "config.json": (
     lambda f: hugging_face_config.read_config(str(f)),
+    {"id2label": {"0": "a"}, "hidden_size": 8},
     [
       ({"id2label": ["a"]}, "id2label"),
       ({"architectures": "BertModel"}, "architectures"),
@@ -81,6 +86,7 @@ READERS = {
   ),
   "evaluations.json": (
     lambda f: evaluation.read_best_results(str(f)),
+    {"metric": "loss", "evaluations": [{"global_step": 1, "loss": 0.5}]},
     [
       ({"metric": "loss", "evaluations": {}}, "evaluations"),
       ({"metric": "loss", "evaluations": [{"loss": 1}]}, "no results"),
@@ -89,10 +95,19 @@ READERS = {
   ),
   "modules.json": (
     lambda f: sentence_transformers.read_settings(str(f)),
+    [{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}],
     [
       ({}, "{}"),
       ([{"path": "1_Pooling"}], "None"),
       ([{"type": 1}], "modules 1"),
+    ],
+  ),
+  "tokenizer.json": (
+    lambda f: tokenizer_files.read_case(str(f)),
+    {"normalizer": {"lowercase": True}, "model": {"type": "WordPiece"}},
+    [
+      ({"normalizer": "x"}, "normalizer"),
+      ({"normalizer": {"lowercase": []}}, "do_lower_case"),
     ],
   ),
 }
@@ -100,7 +115,7 @@ READERS = {
 
 @pytest.mark.parametrize(
   ("name", "value", "part"),
-  [(name, *row) for name, (_, rows) in READERS.items() for row in rows],
+  [(name, *row) for name, (_, _, rows) in READERS.items() for row in rows],
 )
 def test_every_reader_names_a_wrong_value_and_its_file(
   tmp_path, name, value, part
@@ -110,24 +125,12 @@ def test_every_reader_names_a_wrong_value_and_its_file(
   with pytest.raises(ValueError) as error:
     READERS[name][0](tmp_path)
   message = str(error.value)
-  assert str(tmp_path / name) in message and "\n" not in message
+  assert str(tmp_path) in message and "\n" not in message
   assert part in message.replace(str(tmp_path), "")
 
 
-VALID = {
-  "run.json": {"task": "ner", "settings": {"do_lower_case": True}},
-  "label_map.json": LABEL_MAP,
-  "bert_config.json": {"vocab_size": 9, "hidden_act": "gelu"},
-  "config.json": {"id2label": {"0": "a"}, "hidden_size": 8},
-  "evaluations.json": {
-    "metric": "loss",
-    "evaluations": [{"global_step": 1, "loss": 0.5}],
-  },
-}
-
-
 @hypothesis.given(
-  strategies.sampled_from(sorted(VALID)),
+  strategies.sampled_from(sorted(READERS)),
   strategies.floats(0, 1, exclude_max=True),
   strategies.integers(0, 3),
   strategies.binary(max_size=3),
@@ -135,15 +138,16 @@ VALID = {
 def test_every_reader_reads_a_damaged_file_or_names_it(
   name, position, num_lost, inserted
 ):
-  content = json.dumps(VALID[name]).encode()
+  read, value, _ = READERS[name]
+  content = json.dumps(value).encode()
   start = int(position * len(content))
   with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder, name)
     path.write_bytes(content[:start] + inserted + content[start + num_lost :])
     try:
-      READERS[name][0](path.parent)
+      read(path.parent)
     except ValueError as error:
-      assert str(path) in str(error) and "\n" not in str(error)
+      assert folder in str(error) and "\n" not in str(error)
 
 
 @hypothesis.given(strategies.text(strategies.characters()))

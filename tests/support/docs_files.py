@@ -30,7 +30,11 @@ def write_all(folder: pathlib.Path) -> None:
 
   _write_texts(folder, rng)
   write_glue(folder / "GLUE", sentence)
-  _write_csv(folder / "reviews", sentence)
+  _write_csv(
+    folder / "reviews",
+    ["review", "stars"],
+    lambda i: [sentence(), ("one", "five")[i % 2]],
+  )
   _write_conll(folder / "conll2003", rng)
   _write_swag(folder / "swag", sentence, rng)
   _write_tags(folder / "tags", sentence)
@@ -94,6 +98,9 @@ def write_glue(folder, sentence):
     for i in range(12)
   ]
   write_tsv(folder / "RTE", "index\tsentence1\tsentence2\tlabel", rte)
+  header_stsb = "sentence1\tsentence2\tscore"
+  stsb = [f"{sentence()}\t{sentence()}\t{i % 6}" for i in range(12)]
+  write_tsv(folder / "STS-B", header_stsb, stsb)
   sst2 = [f"{sentence()}\t{i % 2}" for i in range(12)]
   write_tsv(folder / "SST-2", "sentence\tlabel", sst2)
 
@@ -104,15 +111,11 @@ def write_tsv(folder, header, rows):
     (folder / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n")
 
 
-def _write_csv(folder, sentence):
+def _write_csv(folder, header, make_row, splits=("train", "dev", "test")):
   folder.mkdir()
-  for split in ("train", "dev", "test"):
+  for split in splits:
     with (folder / f"{split}.csv").open("w", newline="") as file:
-      writer = csv.writer(file)
-      writer.writerow(["review", "stars"])
-      writer.writerows(
-        [sentence(), "one five".split()[i % 2]] for i in range(12)
-      )
+      csv.writer(file).writerows([header, *map(make_row, range(12))])
 
 
 def _write_conll(folder, rng):
@@ -136,17 +139,15 @@ def _write_tags(folder, sentence):
 
 
 def _write_swag(folder, sentence, rng):
-  folder.mkdir()
   columns = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2"]
   columns += ["gold-source", "ending0", "ending1", "ending2", "ending3"]
-  for split in ("train", "val", "test"):
-    with (folder / f"{split}.csv").open("w", newline="") as file:
-      writer = csv.writer(file)
-      writer.writerow([*columns, "label"])
-      for i in range(12):
-        endings = [sentence(3) for _ in range(4)]
-        row = [i, "v", i, sentence(), sentence(), "he", "gold", *endings]
-        writer.writerow([*row, rng.randrange(4)])
+
+  def make_row(i):
+    endings = [sentence(3) for _ in range(4)]
+    row = [i, "v", i, sentence(), sentence(), "he", "gold", *endings]
+    return [*row, rng.randrange(4)]
+
+  _write_csv(folder, [*columns, "label"], make_row, ("train", "val", "test"))
 
 
 def write_squad(folder, sentence):

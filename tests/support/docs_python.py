@@ -20,6 +20,7 @@ SMALLER = {
     *("--save_checkpoints_steps=1", "--max_eval_steps=1", "--nouse_xla"),
   ),
   "classifier": (*FINE_TUNING, "--max_seq_length=16"),
+  "vectors": (*FINE_TUNING, "--max_seq_length=16"),
   "ner": (*FINE_TUNING, "--max_seq_length=16"),
   "swag": (*FINE_TUNING, "--max_seq_length=16"),
   "squad": (

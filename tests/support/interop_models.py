@@ -87,17 +87,13 @@ def write_original(folder, kind, config=CONFIG):
   model = random_model(kind, config)
   tensors = {v.path: v.numpy() for v in model.weights}
   slots = {f"{n}/adam_m": np.ones_like(t) for n, t in tensors.items()}
+  state = {
+    "global_step": np.int64(7),
+    "loss_scale": np.float32(4),
+    "loss_scale_good_steps": np.int32(1),
+  }
   prefix = str(folder / "model.ckpt-7")
-  checkpoints.write(
-    prefix,
-    {
-      **tensors,
-      **slots,
-      "global_step": np.int64(7),
-      "loss_scale": np.float32(4),
-      "loss_scale_good_steps": np.int32(1),
-    },
-  )
+  checkpoints.write(prefix, {**tensors, **slots, **state})
   return prefix, model
 
 

@@ -82,17 +82,13 @@ class Objective(objective.Objective):
 
 
 def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
+  defaults = {"log_every_steps": 10, "save_checkpoints_steps": 10}
   config = training_config.TrainConfig(
     output_dir=str(output_dir),
     train_batch_size=4,
     num_train_steps=num_train_steps,
     num_warmup_steps=3,
-    **{
-      "learning_rate": 0.05,
-      "log_every_steps": 10,
-      "save_checkpoints_steps": 10,
-      **kwargs,
-    },
+    **{"learning_rate": 0.05, **defaults, **kwargs},
   )
   return estimator.Estimator(Objective(rate=rate), None, config)
 

@@ -11,12 +11,7 @@ ATOL = 1e-5
 
 
 def best(scores, atol=ATOL):
-  """Returns the candidates whose score is the best up to rounding.
-
-  Args:
-    scores: score by candidate.
-    atol: maximum distance from the best score.
-  """
+  """Returns the candidates whose score, by candidate, is nearly the best."""
   highest = max(scores.values())
   return {c for c, score in scores.items() if score >= highest - atol}
 
@@ -24,10 +19,7 @@ def best(scores, atol=ATOL):
 def assert_best(actual, expected, candidates):
   """Asserts that each choice is the best one, up to near ties.
 
-  Args:
-    actual: the choice in each row.
-    expected: [rows, candidates]. The expected scores.
-    candidates: names of the columns of `expected`.
+  `expected`, [rows, candidates], has the scores, and `candidates` their names.
   """
   assert len(actual) == len(expected)
   for row, (choice, scores) in enumerate(zip(actual, expected)):
@@ -38,10 +30,7 @@ def assert_best(actual, expected, candidates):
 def assert_nbest(actual, expected, atol=ATOL):
   """Asserts that n-best lists of SQuAD agree, except for near ties.
 
-  Args:
-    actual: text, probability, start_logit and end_logit of each candidate.
-    expected: the same fields, from a recording or another computation.
-    atol: maximum difference of each number.
+  Their entries have text, probability, start_logit and end_logit.
   """
   by_text = {entry["text"]: entry for entry in expected}
   assert sorted(by_text) == sorted(entry["text"] for entry in actual)
@@ -61,11 +50,7 @@ def _score(entry):
 def answers(nbest, null_odds=None, threshold=0.0, atol=ATOL):
   """Returns the answers that an n-best list allows up to rounding.
 
-  Args:
-    nbest: recorded entries with text, start_logit and end_logit.
-    null_odds: recorded for the question; None before version 2.0.
-    threshold: the answer is "" if null_odds are above it.
-    atol: tolerance of each logit and of null_odds.
+  The answer is "" if `null_odds` are above `threshold`. Version 1.1 has none.
   """
   spans = [entry for entry in nbest if null_odds is None or entry["text"]]
   scores = {entry["text"]: _score(entry) for entry in spans}
@@ -73,3 +58,18 @@ def answers(nbest, null_odds=None, threshold=0.0, atol=ATOL):
   if null_odds is None or null_odds < threshold - atol:
     return allowed
   return {""} if null_odds > threshold + atol else {"", *allowed}
+
+
+def close(actual, expected):
+  """Whether nested answers are equal, but for the rounding of floats."""
+  if hasattr(expected, "vectors"):
+    return np.allclose(actual.vectors, expected.vectors, atol=ATOL)
+  if isinstance(expected, dict):
+    return actual.keys() == expected.keys() and all(
+      close(actual[key], value) for key, value in expected.items()
+    )
+  if isinstance(expected, list):
+    return len(actual) == len(expected) and all(map(close, actual, expected))
+  if isinstance(expected, float):
+    return abs(actual - expected) <= ATOL
+  return actual == expected

@@ -7,7 +7,6 @@ import shutil
 import pytest
 
 from bert_tf.tasks.ner import config as ner_config_lib
-from bert_tf.training import config as training_config
 from tests.support import runs, tiny_models
 
 CONFIG = {**runs.CONFIG, "hidden_size": 32, "intermediate_size": 64}
@@ -66,18 +65,8 @@ def data(tmp_path_factory):
 
 
 def train_config(output_dir, **changes):
-  return training_config.FineTuningTrainConfig(
-    **{
-      "output_dir": str(output_dir),
-      "train_batch_size": 16,
-      "learning_rate": 3e-3,
-      "num_train_steps": 1,
-      "num_warmup_steps": 0,
-      "log_every_steps": 15,
-      "use_xla": False,
-      **changes,
-    }
-  )
+  sizes = {"train_batch_size": 16, "log_every_steps": 15}
+  return runs.train_config(output_dir, **{**sizes, **changes})
 
 
 def ner_config(data, output_dir, train=(), **changes):

@@ -8,7 +8,6 @@ import pytest
 
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import sources
-from bert_tf.training import config as training_config
 from tests.support import runs, tiny_models
 
 CONFIG = runs.CONFIG
@@ -41,15 +40,6 @@ def base(tmp_path_factory):
 
 def make(folder, output_dir, train=(), **changes):
   """Returns the config of a run on these files, with changes."""
-  train_config = training_config.FineTuningTrainConfig(
-    output_dir=str(output_dir),
-    train_batch_size=8,
-    learning_rate=3e-3,
-    num_train_steps=1,
-    num_warmup_steps=0,
-    log_every_steps=1,
-    use_xla=False,
-  )
   config = classification_config.ClassificationConfig(
     task_name="tsv",
     data_dir=str(folder),
@@ -57,7 +47,7 @@ def make(folder, output_dir, train=(), **changes):
     vocab_file=f"{folder}/vocab.txt",
     max_seq_length=16,
     num_train_epochs=1.0,
-    train=dataclasses.replace(train_config, **dict(train)),
+    train=runs.train_config(output_dir, **dict(train)),
   )
   return dataclasses.replace(config, **changes)
 

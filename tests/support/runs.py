@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from absl import logging
 
+from bert_tf.training import config as training_config
+
 # A model for tests/golden/tiny/vocab.txt.
 CONFIG = {
   "vocab_size": 500,
@@ -22,6 +24,22 @@ CONFIG = {
   # 0.02 suits models forty times as wide.
   "initializer_range": 0.1,
 }
+
+
+def train_config(output_dir, **changes):
+  """Returns the settings of a short fine-tuning."""
+  return training_config.FineTuningTrainConfig(
+    output_dir=str(output_dir),
+    **{
+      "train_batch_size": 8,
+      "learning_rate": 3e-3,
+      "num_train_steps": 1,
+      "num_warmup_steps": 0,
+      "log_every_steps": 1,
+      "use_xla": False,
+      **changes,
+    },
+  )
 
 
 @contextlib.contextmanager

@@ -7,17 +7,18 @@ output_dir. The runs are trained in order.
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import time
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from absl import logging
 
 from bert_tf import distribution, modeling
 from bert_tf.checkpoint import checkpoints
-from bert_tf.files import atomic as text_files
 from bert_tf.tasks.pretraining import pretraining
 from bert_tf.training import compilation, estimator
 from bert_tf.training import config as training_config
@@ -36,9 +37,6 @@ CONFIG = {
   "initializer_range": 0.1,
 }
 DROPOUT = {"dropout": 0.1, "gradient_accumulation_steps": 2}
-# What `train` replaces in its process.
-CHOOSE_MODE = compilation.choose_mode
-DESCRIBE_DEVICES = distribution.describe_devices
 
 
 def batches(steps_done, pause=0.0):
@@ -87,14 +85,10 @@ def train(
   evaluates=True,
   **settings,
 ):
-  config = modeling.BertConfig.from_dict(
-    {
-      **CONFIG,
-      "num_hidden_layers": num_hidden_layers,
-      "hidden_dropout_prob": dropout,
-      "attention_probs_dropout_prob": dropout,
-    }
-  )
+  sizes = {**CONFIG, "num_hidden_layers": num_hidden_layers}
+  for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+    sizes[name] = dropout
+  config = modeling.BertConfig.from_dict(sizes)
   train_config = training_config.TrainConfig(
     output_dir=output_dir,
     train_batch_size=BATCH_SIZE,
@@ -104,26 +98,27 @@ def train(
   )
   objective = pretraining.PretrainingObjective()
   runner = estimator.Estimator(objective, config, train_config)
-  if mode:
-    compilation.choose_mode = lambda *_: compilation.Mode(mode)
-  else:
-    compilation.choose_mode = CHOOSE_MODE
+  describe_devices = distribution.describe_devices
 
   def describe_devices_late():
     # Called between loading and the first save.
     time.sleep(0.0 if distribution.is_chief() else late)
-    return DESCRIBE_DEVICES()
+    return describe_devices()
 
-  distribution.describe_devices = describe_devices_late
-  runner.train(lambda steps_done: input_fn(steps_done, pause))
+  with pytest.MonkeyPatch.context() as patched:
+    if mode:
+      chosen = compilation.Mode(mode)
+      patched.setattr(compilation, "choose_mode", lambda *_: chosen)
+    patched.setattr(distribution, "describe_devices", describe_devices_late)
+    runner.train(lambda steps_done: input_fn(steps_done, pause))
   if runner.was_interrupted or not evaluates:
     return
   runner.load_for_inference()
   results_by_name = runner.evaluate(input_fn(1000).take(3))
   outputs = next(runner.predict(input_fn(2000).take(1)))
   results_by_name["logits"] = outputs.next_sentence_logits.tolist()
-  path = os.path.join(output_dir, "results.json")
-  text_files.write_lines(path, [json.dumps(results_by_name)])
+  path = pathlib.Path(output_dir, "results.json")
+  path.write_text(json.dumps(results_by_name))
 
 
 def main(kind, num_cpus, runs):

@@ -108,8 +108,5 @@ class Client:
 
 def ask(url, path, body=None, method=None):
   """Sends a single request on a new connection; see Client.ask."""
-  client = Client(url)
-  try:
+  with contextlib.closing(Client(url)) as client:
     return client.ask(path, body, method)
-  finally:
-    client.close()

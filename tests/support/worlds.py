@@ -78,11 +78,11 @@ class World(NamedTuple):
     values.setdefault(
       "bert_config_file", self.model("encoder") + "/bert_config.json"
     )
+    train_class = training_config.FineTuningTrainConfig
     if config_class is pretraining_config.PretrainingConfig:
       train_class = training_config.PretrainingTrainConfig
       train = {"num_train_steps": 2, "num_warmup_steps": 0, **train}
     else:
-      train_class = training_config.FineTuningTrainConfig
       values.setdefault("vocab_file", VOCAB_FILE)
     return config_class(
       **values, train=train_class(train_batch_size=4, **train)
@@ -134,9 +134,10 @@ class World(NamedTuple):
     lines = (f"the sea is old .\na boat is {i} .\n\n" for i in range(documents))
     return self.write("text.txt", "".join(lines))
 
-  def records(self, name="data", documents=8, num_shards=1, **values):
+  def records(
+    self, name="data", documents=8, num_shards=1, resume=False, **values
+  ):
     """Writes pre-training records of a small text; returns their path."""
-    resume = values.pop("resume", False)
     values = {
       "vocab_file": VOCAB_FILE,
       "max_seq_length": 16,

@@ -80,10 +80,12 @@ class PretrainingRecords:
         raise ValueError(
           f"{path} holds {stored} records, but {first} holds {expected} ones."
         )
-      sizes = vars(stored).items() - vars(expected).items()
-      if sizes:
-        flags = " ".join(f"`{name}={size}`" for name, size in sorted(sizes))
-        raise ValueError(f"{path} holds records of other sizes; set {flags}.")
+      # The first size that differs.
+      for name, size in sorted(vars(stored).items() - vars(expected).items()):
+        raise ValueError(
+          f"{path} has records of {name} {size}, not "
+          f"{getattr(expected, name)}; set `{name}={size}`."
+        )
       ids = self._read_first_ids(path)
       if not 0 <= min(ids) <= max(ids) < vocab_size:
         raise ValueError(

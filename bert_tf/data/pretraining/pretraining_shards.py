@@ -79,10 +79,6 @@ def create(
   names = [first, *others]
   if "" in names or len({*names}) < len(names):
     raise ValueError(f"output_file={output_file} repeats a name or omits one.")
-  if not 1 <= num_workers <= num_shards:
-    raise ValueError(
-      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}."
-    )
   if num_shards > 1:
     if others:
       raise ValueError(
@@ -193,7 +189,7 @@ def _build_here(
     desc=f"documents x {num_passes} passes",
     disable=None,
   ) as bar:
-    if num_workers == 1:
+    if min(num_workers, len(tasks)) < 2:
       return {task.shard.index: build(task, bar.update) for task in tasks}
     results = worker_pool.run(build, tasks, num_workers)
     with contextlib.closing(results):

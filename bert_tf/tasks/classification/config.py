@@ -77,9 +77,10 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
   xnli_language: str = settings.data("zh", "The language of XNLI's texts.")
   problem_type: str | None = settings.data(
     None,
-    "The kind of label in your own files: a class, a number, or several labels "
-    f"with {LABEL_SEPARATOR} between them (in jsonl a list). Default: that of "
-    "the run in output_dir, else classification.",
+    "The kind of label in your own files: a class, a number, several labels "
+    f"with {LABEL_SEPARATOR} between them (in jsonl a list), or the relevance "
+    "of the second text to the first, from 0 to 1. Default: that of the run in "
+    "output_dir, else classification.",
     choices=run_info.PROBLEM_TYPES,
   )
   text_a_column: str = settings.data(
@@ -95,6 +96,29 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
   )
   label_column: str = settings.data(
     "label", "The column of your own files that holds the label.", main=True
+  )
+  teacher: str | None = settings.training(
+    None,
+    "The folder of a trained classifier, whose probabilities the model also "
+    "learns. Training rows may then have no label.",
+  )
+  distillation_weight: float = settings.training(
+    0.9,
+    "With a teacher, its weight in the loss. The labels have the rest.",
+    minimum=0.0,
+    maximum=1.0,
+  )
+  temperature: float = settings.training(
+    2.0,
+    "With a teacher, what the logits of both models are divided by before "
+    "their probabilities are compared.",
+    minimum=1e-3,
+  )
+  calibrate: bool = settings.evaluation(
+    False,
+    "Whether do_eval fits a temperature on the dev file, which makes the "
+    "probabilities of predictions, the server and exports as high as the model "
+    "is often right.",
   )
   ensemble_with: tuple[str, ...] = settings.evaluation(
     (),
@@ -119,6 +143,11 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
         "as `processor`."
       )
 
+    if self.teacher and self.class_weights:
+      raise ValueError("Give either `teacher` or `class_weights`.")
+    if self.calibrate and not self.do_eval:
+      raise ValueError("`calibrate` needs `do_eval`, which reads the dev file.")
+
   @property
   def file_format(self) -> str | None:
     """The format of the user's own files; None for other data."""
@@ -129,14 +158,18 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
 
   def idle_settings(self) -> dict[str, str]:
     """Settings without effect, and what they do not apply to."""
+    idle: dict[str, str] = {}
+    if not self.teacher:
+      of_teacher = ("distillation_weight", "temperature")
+      idle = dict.fromkeys(of_teacher, "training without `teacher`")
     columns = ("text_a_column", "text_b_column", "label_column")
     own_data = ("problem_type", *columns)
     if self.processor:
       files = ("data_file", "xnli_language")
-      return dict.fromkeys((*own_data, *files), "`processor`")
+      return idle | dict.fromkeys((*own_data, *files), "`processor`")
     task_name = self.file_format or str(self.task_name)
     names = () if self.file_format else own_data
     if task_name.lower() != "xnli":
       names = (*names, "xnli_language")
-    idle = dict.fromkeys(names, f"`task_name={task_name}`")
+    idle |= dict.fromkeys(names, f"`task_name={task_name}`")
     return idle if self.data_file else {**idle, "eval_fraction": "`data_dir`"}

@@ -16,12 +16,12 @@ from bert_tf.checkpoint.run_info import LabelSpec
 from bert_tf.files import atomic, json_files, paths, tables
 from bert_tf.files.tables import BadRowError, Column
 from bert_tf.tasks.base import SplitFile
-from bert_tf.tasks.classification import processors
+from bert_tf.tasks.classification import processors, ranking
 from bert_tf.tasks.classification.config import (
   LABEL_SEPARATOR,
   ClassificationConfig,
 )
-from bert_tf.tasks.rows import Row, labels_in
+from bert_tf.tasks.rows import Row, hold_out_texts, labels_in
 
 SPLITS = ("train", "dev", "test")
 
@@ -47,19 +47,20 @@ class Source:
 
   A row has `id`, `text`, `text_b` of a pair, and `label`: a name, the number of
   a regression, or the names that apply in multilabel. A row without a label in
-  a test file has none.
+  a test file has none, nor one in a training file if there is a teacher.
   """
 
   name: str = ""  # The task's name, as its authors write it.
   # The labels that the task prescribes, in the order of their ids; None to take
-  # them from the training rows; () in a regression.
+  # them from the training rows; () for numbers.
   labels: tuple[str, ...] | None = None
   problem_type: str = run_info.CLASSIFICATION
   metrics: tuple[str, ...] = ()  # In addition to accuracy; of task.METRICS.
-  # Least and largest number of a regression.
+  # The least and the largest number as a label.
   number_range: tuple[float, float] = (-math.inf, math.inf)
   # Other spellings of labels.
   label_spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  has_teacher: bool = False  # Whether training rows may have no label.
   submission: str | None = None  # Name of the file to upload to GLUE, or None.
   data_dir: str = ""
   # The splits that exist.
@@ -84,6 +85,7 @@ class Source:
     names the file and the line.
     """
     source, is_test = self.splits[split], split == "test"
+    has_teacher = self.has_teacher and split == "train"
     only, value = source.only or (None, None)
 
     def convert(line: int, cells: tables.Row) -> Row | None:
@@ -96,11 +98,12 @@ class Source:
         # An empty second text means a single text, as in the 2018 release.
         row["text_b"] = tables.get_text(cells, source.text_b, may_be_empty=True)
       if source.label is not None:
+        cell = None
         try:
           cell = tables.get_cell(cells, source.label)
           row["label"] = self.read_label(cell, labels)
         except BadRowError:
-          if not is_test:
+          if not (is_test or (has_teacher and cell in (None, ""))):
             raise
       return row
 
@@ -108,7 +111,7 @@ class Source:
     # A test file may have labels, which its predictions then show.
     label = [] if source.label is None else [source.label]
     columns = [source.text, source.text_b, source.id, only]
-    columns += [] if is_test else label
+    columns += [] if is_test or has_teacher else label
     needed = [column for column in columns if column is not None]
     table = tables.Table(path, self.file_format, needed, self.settings, label)
     rows = list(tables.read(table, convert))
@@ -121,7 +124,7 @@ class Source:
     self, value: Any, labels: LabelSpec | None
   ) -> str | float | list[str]:
     """Parses a cell or a Python value; raises BadRowError if it is no label."""
-    if self.problem_type == run_info.REGRESSION:
+    if self.problem_type in run_info.NUMBERS:
       low, high = self.number_range
       try:  # Other types, such as NumPy's datetime64, are not numbers.
         is_real = isinstance(value, str | numbers.Real)
@@ -211,12 +214,16 @@ class DataFileSource(Source):
           f"{split['num_rows']}. Choose another `output_dir` for other data."
         )
     else:
+      dev = choose_dev_rows(rows, fraction, seed) if fraction else []
+      if self.problem_type == run_info.RANKING:
+        texts = hold_out_texts(rows, fraction)
+        dev = [i for i in texts if rows[i].get("label") is not None]
       split = {
         "data_file": path,
         "num_rows": len(rows),
         "eval_fraction": fraction,
         "seed": seed,
-        "dev": choose_dev_rows(rows, fraction, seed) if fraction else [],
+        "dev": dev,
       }
     if fraction and not split["dev"]:
       raise ValueError(
@@ -284,13 +291,14 @@ def own_source(
     "classification": ("macro_f1",),
     "regression": ("pearson", "spearman"),
     "multilabel": ("micro_f1", "macro_f1"),
+    "ranking": ranking.METRICS,
   }
   files = {name: (f"{name}.{config.file_format}", name) for name in SPLITS}
   if config.data_file:
     files = {"train": (config.data_file, "row")}
   fields: dict[str, Any] = {
     "name": saved.task_name if saved else "own data",
-    "labels": () if problem_type == run_info.REGRESSION else None,
+    "labels": () if problem_type in run_info.NUMBERS else None,
     "problem_type": problem_type,
     "metrics": metrics[problem_type],
     "data_dir": config.data_dir or "",
@@ -298,6 +306,8 @@ def own_source(
     "file_format": config.file_format,
     "settings": dict(zip(columns, names)),
   }
+  if problem_type == run_info.RANKING:
+    fields["number_range"] = (0.0, 1.0)
   if config.data_file:
     return DataFileSource(config=config, **fields)
   return Source(**fields)
@@ -342,6 +352,8 @@ def choose_dev_rows(
   seen: set[str] = set()
   candidates = []
   for index in order:
+    if rows[index].get("label") is None:
+      continue
     names = set(labels_in(rows[index]["label"]))
     if names <= seen and copies[texts[index]] == 1:
       candidates.append(index)

@@ -8,25 +8,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
 from scipy import stats
 from sklearn import metrics
 
 from bert_tf.checkpoint import run_info
+from bert_tf.checkpoint.model_folder import ModelFolder
 from bert_tf.checkpoint.run_info import LabelSpec
 from bert_tf.files import json_files, text_lines
 from bert_tf.model import losses
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
-from bert_tf.tasks.classification import glue, sources
+from bert_tf.tasks.classification import calibration, glue, sources
 from bert_tf.tasks.classification.config import (
   ClassificationConfig,
   ClassificationSettings,
 )
+from bert_tf.tasks.classification.ranking import score_rankings
 from bert_tf.tasks.classification.sources import Source
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.tasks.setup import Setup
-from bert_tf.training import results
+from bert_tf.training import progress, results
 
 Rows = Sequence[Row]
 
@@ -69,10 +72,13 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   """Classification of texts or pairs.
 
   An answer has the `label` and the `probabilities` of all labels, which are {}
-  in a regression.
+  if the answer is a number. If `text_b` is a list, such a model sorts it: the
+  answer is a `ranking`, in which each text has an `index` and a
+  `relevance_score`.
 
   Args:
     source: the rows of the task's files; without rows if there is no config.
+    teacher: a model whose probabilities the training also learns, if any.
   """
 
   name = "classification"
@@ -81,11 +87,15 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   loss_mask = "is_real_example"
 
   source: Source = Source()
+  teacher: ModelFolder | None = None
 
   @classmethod
   def create(cls, setup: Setup[Any], **fields: Any) -> "ClassificationTask":
     """Returns the task of a run, with labels if they are known before."""
-    source = open_source(setup.config, setup.folder.labels)
+    config = setup.config
+    source = open_source(config, setup.folder.labels)
+    if config.calibrate and source.problem_type != run_info.CLASSIFICATION:
+      raise ValueError("`calibrate` is only for `problem_type=classification`.")
     if source.labels is None:
       labels = setup.saved_labels()
       if labels and labels.problem_type == source.problem_type:
@@ -94,6 +104,18 @@ class ClassificationTask(base.Task[ClassificationSettings]):
         labels = None
     else:
       labels = LabelSpec(source.name, source.problem_type, source.labels)
+    if config.teacher:
+      source = dataclasses.replace(source, has_teacher=True)
+    if config.teacher and config.do_train:
+      teacher = ModelFolder.open(config.teacher, task=cls.name)
+      assert teacher.labels
+      taught = dataclasses.replace(teacher.labels, task_name=source.name)
+      labels = labels or taught
+      if labels != taught or labels.problem_type != source.problem_type:
+        raise ValueError(
+          f"`teacher` has other labels than this run: {taught.label_map()}."
+        )
+      fields["teacher"] = teacher
     return super().create(setup, labels=labels, source=source, **fields)
 
   @property
@@ -110,7 +132,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   def metrics(self) -> tuple[str, ...]:
     """Names of the results, the task's metrics first."""
     names = (*self.source.metrics, *super().metrics)
-    if self.source.problem_type == run_info.REGRESSION:
+    if self.source.problem_type in run_info.NUMBERS:
       return tuple(name for name in names if name != "eval_accuracy")
     return names
 
@@ -125,6 +147,8 @@ class ClassificationTask(base.Task[ClassificationSettings]):
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds a class, a number or a list of classes."""
+    if label is None and split == "train" and self.teacher:
+      return row
     label = list(label) if isinstance(label, tuple | set) else label
     return {**row, "label": self.source.read_label(label, self.labels)}
 
@@ -157,6 +181,14 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     tokenize, room = self.tokenizer.tokenize_to_ids, self.max_seq_length - 2
     for row in rows:
       ids_a, ids_b = tokenize(row["text"]), None
+      if isinstance(row.get("text_b"), list):
+        if self._spec.problem_type not in run_info.NUMBERS:
+          raise ValueError(
+            "text_b is a list, which only a model with one output can sort."
+          )
+        pairs = [self.pack(ids_a, tokenize(text)) for text in row["text_b"]]
+        yield base.Inputs(pairs, state=run_info.RANKING)
+        continue
       parts: list[Sequence[int]] = [ids_a]
       if "text_b" in row:
         ids_b = tokenize(row["text_b"])
@@ -167,30 +199,72 @@ class ClassificationTask(base.Task[ClassificationSettings]):
         is_cut=self.is_cut(ids_a, ids_b),
       )
 
+  def prepare_for_training(self, rows: Rows) -> Rows:
+    """Adds the teacher's logits, float32 [C], to each row."""
+    if not self.teacher:
+      return rows
+    files = self.teacher
+    task = ClassificationTask(
+      tokenizer=files.make_tokenizer(files.case),
+      settings=files.settings,
+      labels=files.labels,
+    )
+    compute = tf.function(files.load_model(task.model), reduce_retracing=True)
+    inputs = [*task.preprocess(rows)]
+    sequences = [each for row in inputs for each in row.sequences]
+    starts = range(0, len(sequences), 32)
+    batches = (base.batch(sequences[start : start + 32]) for start in starts)
+    tracked = progress.track(batches, "teacher", "batch", len(starts))
+    logits = np.concatenate([compute(batch).numpy() for batch in tracked])
+    ends = np.cumsum([len(row.sequences) for row in inputs])
+    return [
+      {**row, "teacher_logits": windows.mean(axis=0)}
+      for row, windows in zip(rows, np.split(logits, ends))
+    ]
+
   def targets(self, row: Row, inputs: base.Inputs) -> Iterable[base.Features]:
     """Yields the label of the row for each of its windows."""
-    [ids] = label_ids([row.get("label")], self._spec)
+    label = row.get("label")
+    [ids] = label_ids([label], self._spec)
     features = {
       "label_ids": np.atleast_1d(ids),
       "is_real_example": np.array([1]),
     }
+    if "teacher_logits" in row:
+      features["label_logits"] = row["teacher_logits"]
+      weight = 1 - self.config.distillation_weight if label is not None else 0
+      features["label_weight"] = np.array([weight], np.float32)
     return itertools.repeat(features, inputs.num_records)
 
   def compute_losses(
     self, outputs: Tensor, features: losses.Features
   ) -> tuple[Tensor, Tensor | None]:
-    """Returns the loss of each record, and whether its label is right."""
+    """Returns the loss of each record, and whether its label is right.
+
+    With a teacher, rows may have no label, so there is only the loss.
+    """
     label_ids, problem_type = features["label_ids"], self._spec.problem_type
-    return (
-      losses.per_example_loss(outputs, label_ids, problem_type),
-      losses.per_example_hits(outputs, label_ids, problem_type),
+    values = losses.per_example_loss(outputs, label_ids, problem_type)
+    if "label_logits" not in features:
+      hits = losses.per_example_hits(outputs, label_ids, problem_type)
+      return values, hits
+    config, taught = self.config, features["label_logits"]
+    distilled = losses.distillation_loss(
+      outputs, taught, config.temperature, problem_type
     )
+    values = features["label_weight"][:, 0] * values
+    return values + config.distillation_weight * distilled, None
 
   def postprocess(
     self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
   ) -> Answer:
     """Returns the label for the mean logits of the windows."""
     logits = np.stack([output["logits"] for output in outputs])  # [windows, C]
+    if inputs.state == run_info.RANKING:
+      numbers = base.probabilities(logits, self._spec.problem_type)[:, 0]
+      scores = enumerate(base.digits(numbers))
+      ranking = [{"index": i, "relevance_score": score} for i, score in scores]
+      return {"ranking": sorted(ranking, key=lambda r: -r["relevance_score"])}
     mean = logits.sum(axis=0) / np.float32(len(logits))
     probabilities = base.probabilities(mean, self._spec.problem_type)
     return to_answer(self._spec, probabilities)
@@ -198,10 +272,16 @@ class ClassificationTask(base.Task[ClassificationSettings]):
   def score(self, rows: Rows, answers: Sequence[Answer]) -> Results:
     """Returns the official metrics and, with windows, means over rows."""
     labels, predicted = self._compare(rows, answers)
-    scores = {
-      name: float(METRICS[name](labels, predicted))
-      for name in self.source.metrics
-    }
+    if self.source.problem_type == run_info.RANKING:
+      queries = [row["text"] for row in rows]
+      scores = score_rankings(queries, labels, predicted)
+    else:
+      scores = {
+        name: float(METRICS[name](labels, predicted))
+        for name in self.source.metrics
+      }
+    if self.config.calibrate:
+      scores |= calibration.calibrate(to_probabilities(answers), labels)
     if not self.counts_windows:
       return scores
     # Means over records would count a text several times.
@@ -210,8 +290,8 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     if problem_type != run_info.REGRESSION:
       # Logits with these probabilities, which may have been rounded to 0 or 1.
       values = np.clip(values, np.finfo(np.float32).tiny, 1 - 2.0**-24)
-      is_multilabel = problem_type == run_info.MULTILABEL
-      values = np.log(values) - is_multilabel * np.log1p(-values)
+      is_sigmoid = problem_type != run_info.CLASSIFICATION
+      values = np.log(values) - is_sigmoid * np.log1p(-values)
     means = self.compute_losses(values, {"label_ids": labels})
     for name, each in zip((self.loss_name, "accuracy"), means):
       if each is not None:
@@ -235,6 +315,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     Warns if the accuracy is at most two standard errors above that of the most
     frequent label.
     """
+    answers = self._calibrate(output_dir, answers)
     objects = self._describe(rows, answers)
     if self._spec.problem_type == run_info.CLASSIFICATION:
       labels, predicted = self._compare(rows, answers)
@@ -249,11 +330,21 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     path = os.path.join(output_dir, "eval_predictions.jsonl")
     results.write_lines(path, map(json_files.encode, objects))
 
+  def _calibrate(
+    self, output_dir: str, answers: Sequence[Answer]
+  ) -> Sequence[Answer]:
+    """Returns the answers with the temperature in run.json, if there is one."""
+    run = run_info.read_run(output_dir)
+    if not run or run.temperature == 1:
+      return answers
+    values = calibration.soften(to_probabilities(answers), run.temperature)
+    return [to_answer(self._spec, row) for row in values]
+
   def write_predictions(
     self, output_dir: str, rows: Rows, answers: Iterable[Answer]
   ) -> Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
-    answers = list(answers)
+    answers = self._calibrate(output_dir, [*answers])
     members = [to_probabilities(answers)]
     for folder in self.config.ensemble_with:
       path = os.path.join(folder, "test_results.tsv")
@@ -322,11 +413,11 @@ def to_answer(spec: LabelSpec, probabilities: np.ndarray) -> Answer:
   """Returns `label` and `probabilities` of a row's probabilities, float32 [C].
 
   The label is the most probable class; in multilabel a list of the labels with
-  a probability above 0.5; in a regression the number, without `probabilities`.
+  a probability above 0.5; or a number, without `probabilities`.
   """
   numbers = base.digits(probabilities)
   label: Any
-  if spec.problem_type == run_info.REGRESSION:
+  if spec.problem_type in run_info.NUMBERS:
     [label] = numbers
   elif spec.problem_type == run_info.MULTILABEL:
     label = [name for name, p in zip(spec.labels, numbers) if p > 0.5]
@@ -347,10 +438,10 @@ def label_ids(labels: Sequence[Any], spec: LabelSpec) -> np.ndarray:
   """Returns the ids of labels; zeros for None, which is not known.
 
   Returns:
-    int64 [B], the classes; float32 [B], the numbers of a regression; or int64
-    [B, C] in multilabel, 1 for each applicable label.
+    int64 [B], the classes; float32 [B], the numbers; or int64 [B, C] in
+    multilabel, 1 for each applicable label.
   """
-  if spec.problem_type == run_info.REGRESSION:
+  if spec.problem_type in run_info.NUMBERS:
     return np.array([label or 0.0 for label in labels], np.float32)
   if spec.problem_type == run_info.MULTILABEL:
     rows = [[name in (label or ()) for name in spec.labels] for label in labels]

@@ -6,8 +6,6 @@ from typing import ClassVar
 from bert_tf import settings
 from bert_tf.tasks.config import EncoderSettings, FineTuningConfig
 
-FILE_FORMATS = ("tsv", "csv", "jsonl", "parquet")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VectorsConfig(EncoderSettings, FineTuningConfig):
@@ -24,17 +22,13 @@ class VectorsConfig(EncoderSettings, FineTuningConfig):
   )
   dev_file: str | None = settings.data(
     None,
-    "A file of pairs to evaluate on. Default: a part of data_file that is not "
-    "trained on; see eval_fraction.",
+    "A file of pairs to evaluate on. Default: a part of data_file.",
     reads="file",
-  )
-  test_file: str | None = settings.data(
-    None, "A file of pairs whose similarities to predict.", reads="file"
   )
   eval_fraction: float = settings.data(
     0.1,
-    "The fraction of data_file to evaluate on without a dev_file. It depends "
-    "on the first text alone, so it is the same in every run.",
+    "The fraction of the first texts of data_file to evaluate on without a "
+    "dev_file. It depends on the texts alone, so it is the same in every run.",
     minimum=0.0,
     maximum=0.9,
     main=True,
@@ -78,20 +72,19 @@ class VectorsConfig(EncoderSettings, FineTuningConfig):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for name in ("data_file", "dev_file", "test_file"):
-      path = getattr(self, name)
-      if path and path.rpartition(".")[2] not in FILE_FORMATS:
-        raise ValueError(
-          f"{path} (`{name}`) does not end in one of {', '.join(FILE_FORMATS)}."
-        )
     if self.score_column and self.negative_column:
       raise ValueError("Give either `score_column` or `negative_column`.")
+    if self.train.gradient_accumulation_steps > 1 and not self.score_column:
+      raise ValueError(
+        "Without `score_column`, the texts of a batch are compared with each "
+        "other, so it cannot be computed in parts. Leave out "
+        "`gradient_accumulation_steps`; `recompute` saves memory as well."
+      )
 
   def idle_settings(self) -> dict[str, str]:
     """Settings without effect, and what they do not apply to."""
+    idle = {"max_score": "pairs without `score_column`"}
     if self.score_column:
-      names: tuple[str, ...] = ("similarity_scale", "is_symmetric")
+      names = ("similarity_scale", "is_symmetric")
       idle = dict.fromkeys(names, "`score_column`")
-    else:
-      idle = {"max_score": "pairs without `score_column`"}
     return idle | ({"eval_fraction": "`dev_file`"} if self.dev_file else {})

@@ -1,6 +1,5 @@
 """Unmasked records: their detection, dynamic masking and resuming."""
 
-import dataclasses
 import json
 import random
 import shutil
@@ -46,21 +45,15 @@ def data(tmp_path_factory):
   """Two files of unmasked records, three of other formats, and a config."""
   folder = tmp_path_factory.mktemp("data")
   (folder / "config.json").write_text(json.dumps(CONFIG))
-  formats = {
-    "plain-0": (False, False),
-    "plain-1": (False, False),
-    "masked": (True, False),
-    "packed-plain": (False, True),
-    "packed-masked": (True, True),
-  }
-  for number, (name, (mask, pack_sequences)) in enumerate(formats.items()):
+  names = ("plain-0", "plain-1", "masked", "packed-plain", "packed-masked")
+  for number, name in enumerate(names):
     write_text(folder / "text", number)
     config = PretrainingDataConfig(
       vocab_file=VOCAB_FILE,
       max_seq_length=LENGTH,
       dupe_factor=1,
-      mask=mask,
-      pack_sequences=pack_sequences,
+      mask="masked" in name,
+      pack_sequences="packed" in name,
       short_seq_prob=0.5,
       masking_config=masking.MaskingConfig(max_predictions_per_seq=4),
     )
@@ -91,10 +84,8 @@ def rows(dataset, num_batches):
 def original(features):
   """Returns the ids before masking."""
   ids = features["input_ids"].copy()
-  for row, *masked in zip(
-    ids, *(features[f"masked_lm_{n}"] for n in ("positions", "ids", "weights"))
-  ):
-    positions, labels, weights = (values for values in masked)
+  names = (f"masked_lm_{n}" for n in ("positions", "ids", "weights"))
+  for row, positions, labels, weights in zip(ids, *map(features.get, names)):
     row[positions[weights > 0]] = labels[weights > 0]
   return ids
 
@@ -157,8 +148,8 @@ def test_training_epochs_have_new_masks_and_evaluation_epochs_the_same(data):
     assert (first == second) == repeats
 
 
-def config(data, output_dir, **settings):
-  train = {
+def make_config(data, output_dir, train=(), **settings):
+  train_config = {
     "output_dir": str(output_dir),
     "train_batch_size": 8,
     "learning_rate": 1e-3,
@@ -166,6 +157,7 @@ def config(data, output_dir, **settings):
     "num_warmup_steps": 2,
     "save_checkpoints_steps": 4,
     "use_xla": False,
+    **dict(train),
   }
   defaults = {
     "bert_config_file": str(data / "config.json"),
@@ -176,8 +168,9 @@ def config(data, output_dir, **settings):
     "max_predictions_per_seq": 4,
     "do_train": True,
     "do_eval": True,
+    "do_whole_word_mask": True,
     "max_eval_steps": 3,
-    "train": training_config.PretrainingTrainConfig(**train),
+    "train": training_config.PretrainingTrainConfig(**train_config),
   }
   return pretraining_config.PretrainingConfig(**{**defaults, **settings})
 
@@ -185,15 +178,8 @@ def config(data, output_dir, **settings):
 def train(data, folder, kind, **settings):
   """Trains on unmasked records. `kind` is plain or packed."""
   pattern = "packed-plain" if kind == "packed" else "plain-*"
-  pretraining.run(
-    config(
-      data,
-      folder,
-      input_file=f"{data}/{pattern}.tfrecord",
-      do_whole_word_mask=True,
-      **settings,
-    )
-  )
+  settings["input_file"] = f"{data}/{pattern}.tfrecord"
+  pretraining.run(make_config(data, folder, **settings))
 
 
 @pytest.fixture(scope="module", params=["plain", "packed"])
@@ -236,14 +222,8 @@ def test_a_run_on_unmasked_records_resumes_to_the_bit(
 def test_micro_batches_of_packed_rows_give_the_same_weights(
   data, trained, tmp_path
 ):
-  run = config(data, tmp_path)
-  train(
-    data,
-    tmp_path,
-    "packed",
-    train=dataclasses.replace(run.train, gradient_accumulation_steps=2),
-    do_eval=False,
-  )
+  micro_batches = {"gradient_accumulation_steps": 2}
+  train(data, tmp_path, "packed", train=micro_batches, do_eval=False)
   # Adam takes steps of 1e-3. Sums in float32 depend on their order.
   assert_same_weights([trained, tmp_path], atol=1e-5)
 
@@ -267,9 +247,8 @@ def test_records_that_do_not_fit_are_refused_by_name(
     name: value.format(data) if isinstance(value, str) else value
     for name, value in settings.items()
   }
-  run = config(data, tmp_path / "run", do_whole_word_mask=True)
   with pytest.raises(ValueError) as error:
-    pretraining.run(dataclasses.replace(run, **settings))
+    pretraining.run(make_config(data, tmp_path / "run", **settings))
   for part in parts:
     assert part in str(error.value)
   assert not (tmp_path / "run").exists()

@@ -97,7 +97,7 @@ def trained(tmp_path_factory, run_script):
   (folder / "dev.csv").write_text("\n".join(["text,text_b", *dev]))
   result = run_script(
     "vectors",
-    *("--data_file=pairs.csv", "--dev_file=dev.csv", "--test_file=dev.csv"),
+    *("--data_file=pairs.csv", "--dev_file=dev.csv"),
     *("--bert_config_file=config.json", f"--vocab_file={VOCAB}"),
     *("--do_train", "--do_eval", "--do_predict", "--output_dir=out"),
     *("--pooling=mean", "--normalize", "--max_seq_length=16"),
@@ -140,6 +140,25 @@ def test_a_trained_folder_converts_to_sentence_transformers(
   np.testing.assert_allclose(there, here, atol=1e-6)
 
 
+def test_scores_in_memory_train_the_cosine(tmp_path):
+  (tmp_path / "config.json").write_text(json.dumps(runs.CONFIG))
+  model = bert_tf.SentenceEncoder(
+    bert_config_file=str(tmp_path / "config.json"),
+    vocab_file=str(VOCAB),
+    output_dir=str(tmp_path / "out"),
+    **{"max_seq_length": 16, "max_score": 5, "use_xla": False},
+  )
+  pairs = [(a, b) for a in WORDS for b in WORDS]
+  scores = [5 if a == b else 0 for a, b in pairs]
+  settings = {"learning_rate": 3e-3, "num_train_epochs": 12.0}
+  results = model.fit(pairs, scores, (pairs, scores), **settings)
+  assert results["pearson"] > 0.9
+  assert model.score(pairs, scores) == pytest.approx(results["spearman"])
+  vectors = model.encode(WORDS)
+  assert vectors.shape == (len(WORDS), 16)
+  np.testing.assert_allclose(model.encode(WORDS[0]), vectors[0], atol=1e-5)
+
+
 def test_held_out_pairs_have_first_texts_of_their_own(tmp_path):
   path = tmp_path / "pairs.tsv"
   lines = [f"text {i % 150}\tother {i}" for i in range(600)]
@@ -158,7 +177,6 @@ def test_held_out_pairs_have_first_texts_of_their_own(tmp_path):
       {"train": {"gradient_accumulation_steps": 2}},
       "cannot be computed in parts",
     ),
-    ({"data_file": "pairs.txt"}, "pairs.txt"),
     ({"score_column": "s", "negative_column": "n"}, "`negative_column`"),
   ],
 )
@@ -171,5 +189,5 @@ def test_a_score_above_the_largest_is_refused(tmp_path):
   path = tmp_path / "pairs.csv"
   path.write_text("text,text_b,score\nthe hotel,a hotel,4.2\n")
   task = make_task(data_file=str(path), score_column="score", eval_fraction=0)
-  with pytest.raises(ValueError, match=r"pairs.csv:2: .*4.2.*max_score"):
+  with pytest.raises(ValueError, match=r"pairs.csv:2: .*4.2"):
     task.read("train")
