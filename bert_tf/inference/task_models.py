@@ -447,8 +447,7 @@ class SentenceEncoder(TaskModel):
   """A BERT that computes vectors of texts, trained on pairs of texts.
 
   A row of `fit` is a pair of texts that belong together, possibly with a third
-  text that only looks as if it belonged to the first. A label, if there are
-  any, is the similarity of a pair, up to `max_score`.
+  that only seems to. A label is the similarity of a pair, up to `max_score`.
 
   Examples:
     >>> model = bert_tf.SentenceEncoder(

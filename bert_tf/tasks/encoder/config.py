@@ -35,8 +35,7 @@ class VectorsConfig(EncoderSettings, FineTuningConfig):
   )
   text_a_column: str = settings.data(
     "text",
-    "The column of the first text, by its name in the header or its number "
-    "from 0.",
+    "The column of the first text: its name, or its number from 0.",
     main=True,
   )
   text_b_column: str = settings.data(
