@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from bert_tf import modeling
 from bert_tf.checkpoint import checkpoints
-from bert_tf.data import input_pipeline
 from bert_tf.tasks import fine_tuning
 from bert_tf.training import curves
 from research.features import config as config_lib
@@ -61,30 +60,6 @@ def test_the_last_four_are_in_the_order_of_the_layers():
     "weighted_sum_all": list(range(1, 13)),
   }.items():
     assert layers[config_lib.FEATURE_LAYERS[name]] == expected
-
-
-def test_records_are_padded_to_the_longest_sentence(tmp_path):
-  words = np.arange(20 * 2 * 3, dtype=np.float16).reshape(20, 2, 3)
-  path = str(tmp_path / "x")
-  rows = [
-    {"words": ["w"] * length, "label": ["B-X"] + ["I-X"] * (length - 1)}
-    for length in (2, 1, 17)
-  ]
-  records = task.write_records(path, rows, LABELS, words)
-  batches = input_pipeline.finite_dataset(records, task.spec(), 2, 500)
-  first, second = task.decode(batches, 2, 3)
-  assert first["vectors"].shape == (2, 16, 2, 3)
-  assert second["vectors"].shape == (1, 32, 2, 3)
-  np.testing.assert_array_equal(first["vectors"][0, :2], words[:2])
-  np.testing.assert_array_equal(first["vectors"][1, :1], words[2:3])
-  np.testing.assert_array_equal(second["vectors"][0, :17], words[3:])
-  assert not np.any(first["vectors"][0, 2:])
-  np.testing.assert_array_equal(
-    first["label_ids"][:, :3], [[1, 2, 0], [1, 0, 0]]
-  )
-  for batch, lengths in ((first, [2, 1]), (second, [17])):
-    np.testing.assert_array_equal(np.sum(batch["label_mask"], 1), lengths)
-    np.testing.assert_array_equal(np.argmin(batch["label_mask"], 1), lengths)
 
 
 @pytest.mark.parametrize("is_summed", [False, True])

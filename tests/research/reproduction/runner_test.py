@@ -70,15 +70,25 @@ def config(tmp_path, monkeypatch):
   )
 
 
-def test_finished_runs_are_skipped_and_lose_their_checkpoints(config, commands):
+def test_finished_runs_are_skipped_and_lose_their_checkpoints(
+  config, commands, monkeypatch
+):
   runner.run(config)
   assert len(commands.executed) == 4
   runs = pathlib.Path(config.output_dir, "runs")
   assert {p.name for p in runs.rglob("*.*")} == {"eval_results.txt"}
   runner.run(config)
   assert len(commands.executed) == 4
+  # Another seed, other data and other weights are other runs.
   runner.run(dataclasses.replace(config, seeds=(1, 2, 3)))
   assert len(commands.executed) == 6
+  pathlib.Path(config.data, "RTE", "dev.tsv").write_text("y\n")
+  runner.run(config)
+  assert len(commands.executed) == 8
+  other = dataclasses.replace(MODEL, hash="other")
+  monkeypatch.setattr(runner, "open_model", lambda config: other)
+  runner.run(config)
+  assert len(commands.executed) == 12
 
 
 def test_a_row_describes_the_run_without_the_paths_of_the_machine(
@@ -94,17 +104,6 @@ def test_a_row_describes_the_run_without_the_paths_of_the_machine(
   assert command.startswith("bert-tf classifier --task_name=MRPC ")
   assert "--data_dir=DATA/MRPC --model=MODEL" in command
   assert "--output_dir=OUT " in command
-
-
-def test_other_data_or_weights_are_another_run(config, commands, monkeypatch):
-  runner.run(config)
-  pathlib.Path(config.data, "RTE", "dev.tsv").write_text("y\n")
-  runner.run(config)
-  assert len(commands.executed) == 4 + 2
-  other = dataclasses.replace(MODEL, hash="other")
-  monkeypatch.setattr(runner, "open_model", lambda config: other)
-  runner.run(config)
-  assert len(commands.executed) == 4 + 2 + 4
 
 
 def test_a_failure_is_recorded_and_the_next_runs_start(config, commands):
