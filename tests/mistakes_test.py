@@ -53,7 +53,7 @@ def to(world, target_format, path, target="new/ckpt", **values):
 
 def check_pretraining(config):
   file = config.bert_config_file
-  config.resolve(ModelFolder.open(None, bert_config_file=file), None)
+  config.resolve_for_run(ModelFolder.open(None, bert_config_file=file), None)
 
 
 def extend(world, word):

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -100,10 +100,11 @@ def read_pretrained(files: ModelFolder, average_last: int = 1) -> Pretrained:
     values = [reader.get_floats(name) for reader in readers]
     mean = np.mean(values, axis=0, dtype=np.float64)
     tensors[name] = np.asarray(mean, np.float32)
-  names = checkpoint_names.parameters(files.shapes)
-  others = {n: files.reader.get(n) for n in names if n not in expected}
-  if others and files.reader.format != "original":
-    others = _leave_out(others)
+  names = {*checkpoint_names.parameters(files.shapes)} - expected.keys()
+  if files.reader.format != "original":
+    _warn_of_left_out(names)
+    names = set()
+  others = {name: files.reader.get(name) for name in names}
   if files.vocab_file:
     tokenizer_files.warn_of_differing(files.vocab_file)
   run = files.saved or run_info.RunInfo(task=task_registry.ENCODER.name)
@@ -144,11 +145,10 @@ def _open_newest(folder: str, number: int) -> list[CheckpointReader]:
   return [CheckpointReader(prefix) for prefix in trained[:number]]
 
 
-def _leave_out(others: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-  """Warns of variables that the format cannot hold; returns none of them."""
-  names = messages.join_names(sorted(others))
-  logging.warning("BERT has no %s, so they are left out.", names)
-  return {}
+def _warn_of_left_out(names: Iterable[str]) -> None:
+  """Warns of variables that a format cannot hold."""
+  if left_out := messages.join_names(sorted(names)):
+    logging.warning("BERT has no %s, so they are left out.", left_out)
 
 
 def write_original(model: Pretrained, path: str) -> None:
@@ -191,8 +191,9 @@ def convert(
       model, or if the target has other files or is the source.
     ImportError: for hf, without the package safetensors.
   """
-  if os.path.abspath(target) == os.path.abspath(str(source.weights)):
-    raise ValueError(f"`output_checkpoint` {target} is the input.")
+  inputs = [str(source.weights), *checkpoints.list_checkpoints(source.folder)]
+  if os.path.abspath(target) in map(os.path.abspath, inputs):
+    raise ValueError(f"`output_checkpoint` {target} is a checkpoint to read.")
   model = read_pretrained(source, average_last)
   if target_format == "hf":
     model.config.check_bidirectional(str(source.weights))
@@ -228,8 +229,7 @@ def _write_hugging_face(model: Pretrained, folder: str) -> None:
     raise ValueError(
       f"Hugging Face's format needs {lacking[0]}, which the vocabulary lacks."
     )
-  if model.others:
-    _leave_out(model.others)
+  _warn_of_left_out(model.others)
   tokenizer_config = {
     "tokenizer_class": "BertTokenizer",
     "do_lower_case": model.run.settings.do_lower_case is not False,

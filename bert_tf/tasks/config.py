@@ -196,7 +196,7 @@ class FineTuningConfig(TaskSettings, ModelFileSettings):
   )
   train: FineTuningTrainConfig
 
-  def resolve(self: Config, start: Any, folder: Any) -> Config:
+  def resolve_for_run(self: Config, start: Any, folder: Any) -> Config:
     """Returns the settings with a value for each that is still open.
 
     Args:

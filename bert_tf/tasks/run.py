@@ -113,11 +113,7 @@ class Run:
         folder that it is given.
       train_data: describes the training examples, to recognise others.
 
-    Yields:
-      The run. The folder stays locked until its end.
-
-    Raises:
-      ValueError: if the folder holds another run.
+    Raises ValueError if the folder holds another run.
     """
     config, start = setup.config, setup.start
     with setup.folder.exclusive(config.do_train) as folder:
@@ -158,15 +154,14 @@ class Run:
   def evaluate(self) -> Results:
     """Evaluates the dev split; writes and returns the results."""
     task, path, rows = self.objective, self.folder.path, self.data["dev"].rows
-    found, answers = self.compute_results()
-    results.write_results(
-      os.path.join(path, "eval_results.txt"), found, first=task.first_results
-    )
+    dev_results, answers = self.compute_results()
+    results_file = os.path.join(path, "eval_results.txt")
+    results.write_results(results_file, dev_results, task.first_results)
     if rows is not None:
-      run_folder.write_scores(path, found)
+      run_folder.write_scores(path, dev_results)
       if self.folder.is_writable:
         task.write_evaluation(path, rows, answers)
-    return found
+    return dev_results
 
   def compute_results(self) -> tuple[Results, list[Answer]]:
     """Evaluates the current weights on the dev split.

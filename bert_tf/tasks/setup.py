@@ -55,7 +55,7 @@ class Setup(Generic[Config]):
       vocab_file=start.vocab_file,
       train=dataclasses.replace(config.train, init_checkpoint=start.weights),
     )
-    return cls(config.resolve(start, folder), folder, start)
+    return cls(config.resolve_for_run(start, folder), folder, start)
 
   @functools.cached_property
   def tokenizer(self) -> tokenization.FullTokenizer:

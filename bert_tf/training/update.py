@@ -107,12 +107,11 @@ class Update:
       slot = attribute.strip("_")
       names[id(value)] = scope + slot
       if isinstance(value, list) and len(value) == len(trained):
-        for variable, own in zip(trained, value):
-          name = variable.path
-          names[id(own)] = f"{scope}{name}/{slot}"
-    found = {checkpoint_names.GLOBAL_STEP: optimizer.iterations}
+        for variable, moment in zip(trained, value):
+          names[id(moment)] = f"{scope}{variable.path}/{slot}"
+    state = {checkpoint_names.GLOBAL_STEP: optimizer.iterations}
     if self.loss_scale:
-      found |= self.loss_scale.variables()
+      state |= self.loss_scale.variables()
     # A resumed run may have another learning rate.
     left_out = {id(optimizer.iterations), id(optimizer._learning_rate)}
     for variable in optimizer.variables:
@@ -122,5 +121,5 @@ class Update:
             f"{type(optimizer).__name__} holds {variable.path} in an attribute "
             "that gives it no name in checkpoints. Use an unwrapped optimizer."
           )
-        found[names[id(variable)]] = variable
-    return found
+        state[names[id(variable)]] = variable
+    return state

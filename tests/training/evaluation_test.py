@@ -149,16 +149,12 @@ def test_a_best_after_the_resumed_checkpoint_is_replaced(tmp_path):
   assert best() == (30, 0.18)
 
 
-def test_another_metric_in_the_same_folder_is_refused(tmp_path):
-  train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f1")
-  with pytest.raises(ValueError, match="by f1, not by `best_metric=loss`"):
-    train(tmp_path, (), 20, eval_every_steps=10, best_metric="loss")
-
-
-def test_an_unknown_metric_and_patience_without_evaluations_are_refused(
-  tmp_path,
-):
+def test_metrics_and_patience_that_do_not_fit_are_refused(tmp_path):
+  plan = {"eval_every_steps": 10}
   with pytest.raises(ValueError, match="'f2'.* error, f1,"):
-    train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f2")
+    train(tmp_path, (0.1,), 10, best_metric="f2", **plan)
+  train(tmp_path, (0.1,), 10, best_metric="f1", **plan)
+  with pytest.raises(ValueError, match="by f1, not by `best_metric=loss`"):
+    train(tmp_path, (), 20, best_metric="loss", **plan)
   with pytest.raises(ValueError, match="needs `eval_every_steps`"):
     training_config.TrainConfig(output_dir="out", early_stopping_patience=1)

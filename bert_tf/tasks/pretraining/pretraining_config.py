@@ -75,8 +75,8 @@ class PretrainingConfig(MaskingConfig, ModelFileSettings):
     choices=INITIAL_VALUES,
   )
 
-  def resolve(self, start: Any, folder: Any) -> "PretrainingConfig":
-    """Returns the settings; see FineTuningConfig.resolve."""
+  def resolve_for_run(self, start: Any, folder: Any) -> "PretrainingConfig":
+    """Returns the settings, if they fit; see FineTuningConfig."""
     train = self.train
     start.config.check_lengths(self.max_seq_length, start.config_file)
     if self.max_predictions_per_seq > self.max_seq_length:

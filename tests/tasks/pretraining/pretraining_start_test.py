@@ -93,4 +93,4 @@ def test_values_of_a_checkpoint_are_not_replaced(tmp_path):
   with pytest.raises(
     ValueError, match="initial_values=neighbours .*init_checkpoint"
   ):
-    config.resolve(model, None)
+    config.resolve_for_run(model, None)
