@@ -7,16 +7,14 @@ import pytest
 from hypothesis import strategies as st
 
 import bert_tf
-from bert_tf.model import heads
 from tests.support import fake_model, serving_client, tiny_models
 
 PATHS = {
   "/v1/models/model:predict": ("instances", "inputs", "signature_name"),
   "/v1/models/choices:predict": ("instances", "inputs"),
   "/v1/models/model:classify": ("examples", "context", "signature_name"),
-  "/v1/models/numbers:regress": ("examples", "context"),
+  "/v1/models/model:regress": ("examples", "context"),
   "/v1/models/model:attention": ("text", "text_b", "layer", "head"),
-  "/v1/rerank": ("model", "query", "documents", "top_n"),
   "/v1/embeddings": ("input", "model", "encoding_format", "dimensions"),
 }
 
@@ -37,12 +35,10 @@ values |= {
   **dict.fromkeys(("instances", "examples"), st.lists(rows | texts)),
   "inputs": st.lists(texts) | st.dictionaries(words, st.lists(texts)),
   "input": words | st.lists(words),
-  "query": words,
-  "documents": st.lists(words),
-  "model": st.sampled_from(("vectors", "numbers", "model", "x")),
+  "model": st.sampled_from(("vectors", "model", "x")),
   "signature_name": st.sampled_from(("text", "ids", "serving_default", "x")),
   "encoding_format": st.sampled_from(("float", "base64", "x")),
-  **dict.fromkeys(("layer", "head", "dimensions", "top_n"), st.integers(-1, 3)),
+  **dict.fromkeys(("layer", "head", "dimensions"), st.integers(-1, 3)),
 }
 
 
@@ -50,14 +46,8 @@ values |= {
 def client(tmp_path_factory):
   folder = tiny_models.write_classifier(tmp_path_factory.mktemp("run"))
   choices = fake_model.Constant({"choice": 0}, "context", "choices")
-  numbers = tiny_models.write_run(
-    tmp_path_factory.mktemp("numbers"),
-    heads.ClassifierModel(tiny_models.CONFIG, 1),
-    {"task_name": "own data", "problem_type": "regression", "labels": []},
-  )
   models = {
     "model": bert_tf.Predictor(str(folder)),
-    "numbers": bert_tf.Predictor(str(numbers)),
     "choices": fake_model.FakeModel(text=choices),
     "vectors": fake_model.VectorModel(),
   }
