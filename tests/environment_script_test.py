@@ -36,24 +36,20 @@ def install(tmp_path, *arguments):
   ).stdout.splitlines()
 
 
-@pytest.mark.parametrize("name", ["python", "python3"])
-def test_a_python_that_has_the_package_is_used(tmp_path, name):
-  for other in ("python", "python3"):
-    stand_in(tmp_path / "path" / other, int(other != name))
-  *message, chosen = install(tmp_path, "plots", "bert_tf")
-  assert chosen == name
-  assert message == [f"Using bert_tf of {tmp_path}/path/{name}."]
-  assert not (tmp_path / "venv" / "bin" / "log").exists()
-
-
 @pytest.mark.parametrize("arguments", [("plots", "bert_tf"), ("test",)])
-def test_else_the_environment_gets_the_package_once(tmp_path, arguments):
+def test_a_python_with_the_package_is_used_or_gets_it_once(tmp_path, arguments):
+  names_module = len(arguments) > 1
   for name in ("python", "python3"):
     # A script that names no module needs the checkout installed.
-    stand_in(tmp_path / "path" / name, int(len(arguments) > 1))
+    stand_in(tmp_path / "path" / name, int(names_module))
   message, chosen = install(tmp_path, *arguments)
   assert chosen == f"{tmp_path}/venv/bin/python"
   assert "2.6 GB" in message
   [pip] = (tmp_path / "venv" / "bin" / "log").read_text().splitlines()
   assert pip.endswith(f"-e {checkout.ROOT}[{arguments[0]}]")
   assert install(tmp_path, *arguments) == [chosen]
+  stand_in(tmp_path / "path" / "python3", 0)
+  if names_module:
+    message, chosen = install(tmp_path, *arguments)
+    assert chosen == "python3"
+    assert message == f"Using bert_tf of {tmp_path}/path/python3."

@@ -18,25 +18,17 @@ TESTS = pathlib.Path(__file__).resolve().parent
 # From the last commit of google-research/bert: modules, their functions and
 # classes, and the methods of BertModel.
 NAMES = (TESTS / "names_of_2018.txt").read_text().split()
-MODULES = {name.split(".")[0] for name in NAMES}
-
-
-def read_lines():
-  """Yields the lines of the page that are about a module, with its name."""
-  module = ""
-  for line in PAGE.splitlines():
-    if line.startswith("#"):
-      module = line.removeprefix("### ")
-    elif module in MODULES:
-      yield module, line
 
 
 def read_rows():
   """Yields old and new name of each row; a row may have several old names."""
-  for module, line in read_lines():
-    if match := re.match(r"\| ((?:`[\w.]+`(?:, )?)+) \| `([\w.]+)` \|", line):
-      for old in re.findall(r"`([\w.]+)`", match[1]):
-        yield f"{module}.{old}", match[2]
+  module = ""
+  for line in PAGE.splitlines():
+    if line.startswith("#"):
+      module = line.removeprefix("### ")
+    match = re.match(r"\| ((?:`[\w.]+`(?:, )?)+) \| `([\w.]+)` \|", line)
+    for old in re.findall(r"`([\w.]+)`", match[1]) if match else ():
+      yield f"{module}.{old}", match[2]
 
 
 def test_each_name_of_the_original_has_one_row_or_its_old_place():

@@ -5,9 +5,7 @@ reading can start at any step, so a resumed run gets the same batches.
 """
 
 import dataclasses
-import functools
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from concurrent import futures
 from typing import cast
@@ -189,7 +187,6 @@ def _parse(
     "segment_ids": type_vocab_size - 1,
     "masked_lm_positions": length - 1,
     "masked_lm_ids": vocab_size - 1,
-    "masked_lm_weights": float(tf.float32.max),
     "next_sentence_labels": 1,
     "cls_positions": length - 1,
   }
@@ -213,33 +210,26 @@ def _parse(
 
 
 def _assert_in_range(
-  features: Mapping[str, tf.Tensor], highest: Mapping[str, float]
+  features: Mapping[str, tf.Tensor], highest: Mapping[str, int]
 ) -> None:
-  """Fails in the graph if a value is out of range.
+  """Fails in the graph if a value, int64, is out of range.
 
   Without this check, a gather under XLA would silently read another row.
   """
+  if not highest:
+    return
   # Few operations, since each costs as much as comparing its values. As an
-  # unsigned integer, a negative value or NaN exceeds all limits.
-  are_outside = []
-  for dtype, unsigned in ((tf.int64, tf.uint64), (tf.float32, tf.uint32)):
-    names = [name for name in highest if features[name].dtype == dtype]
-    if names:
-      bits = tf.bitcast(tf.concat([features[n] for n in names], -1), unsigned)
-      limits = [
-        np.full(features[n].shape[-1], highest[n], dtype.as_numpy_dtype)
-        for n in names
-      ]
-      most = np.concatenate(limits).view(unsigned.as_numpy_dtype)
-      are_outside.append(tf.reduce_any(bits > most))
-  if are_outside:
-    is_outside = functools.reduce(operator.or_, are_outside)
-    ranges = ", ".join(f"{n} 0 to {high:.8g}" for n, high in highest.items())
-    # A branch that formats the value would double the cost.
-    tf.raw_ops.Assert(
-      condition=tf.logical_not(is_outside),
-      data=[f"a value in a record is out of range; allowed are {ranges}"],
-    )
+  # unsigned integer, a negative value exceeds all limits.
+  values = tf.concat([features[name] for name in highest], -1)
+  sizes = [features[name].shape[-1] for name in highest]
+  limits = np.repeat(np.array([*highest.values()], np.uint64), sizes)
+  is_outside = tf.reduce_any(tf.bitcast(values, tf.uint64) > limits)
+  ranges = ", ".join(f"{name} 0 to {high}" for name, high in highest.items())
+  # A branch that formats the value would double the cost.
+  tf.raw_ops.Assert(
+    condition=tf.logical_not(is_outside),
+    data=[f"a value in a record is out of range; allowed are {ranges}"],
+  )
 
 
 def list_widths(max_seq_length: int) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from bert_tf.checkpoint import checkpoints
 from bert_tf.files import packages
 from bert_tf.inference import ids_functions
 from bert_tf.inference.ids_functions import IdsFunction
+from bert_tf.model import model_inputs
 from bert_tf.model.model_config import BertConfig
 from bert_tf.tasks import base
 
@@ -102,11 +103,7 @@ def sample(
   """Returns inputs [batch_size, at most length], equal in each call."""
   rng = np.random.default_rng(0)
   length = min(length, config.max_position_embeddings)
-  limits = {
-    "input_ids": config.vocab_size,
-    "segment_ids": config.type_vocab_size,
-  }
-  inputs = {}
+  sizes, inputs = model_inputs.count_values(config, length), {}
   for name, spec in sorted(function.inputs.items()):
     num_choices = [3] * (len(spec.shape) - 2)  # None without choices.
     shape = (batch_size, *num_choices, length)
@@ -114,8 +111,8 @@ def sample(
       lengths = rng.integers(1, length + 1, (*shape[:-1], 1))
       lengths[0] = length
       values = (np.arange(length) < lengths).astype(np.int64)
-    else:  # Other inputs, such as masked_lm_positions, are below the length.
-      values = rng.integers(limits.get(name, length), size=shape)
+    else:
+      values = rng.integers(sizes[name], size=shape)
     inputs[name] = values.astype(np.int32)
   return inputs
 

@@ -62,15 +62,14 @@ def _read_tokenizer(path: str) -> dict[str, Any]:
   """
   if not paths.exists(path):
     return {}
-  parts = dict[str, dict[str, Any] | list[Any] | str | None]
   flat: dict[str, Any] = {}
-  for name, part in json_files.read(path, parts).items():
-    if name not in ("model", "normalizer", "pre_tokenizer"):
-      flat[name] = part
-    else:
+  for name, part in json_files.read_object(path).items():
+    if name in ("model", "normalizer", "pre_tokenizer"):
       values = {"type": "None"} if part is None else part
       values = json_files.check(values, dict[str, Any], f"{name} of {path}")
       flat |= {f"{name} {key}": value for key, value in values.items()}
+    elif name == "added_tokens":
+      flat[name] = json_files.check(part, list[Any] | None, f"{name} of {path}")
   return flat
 
 

@@ -241,7 +241,7 @@ class RowModel:
     if tasks:
       self._counts = PieceCounts(self.task().tokenizer, "the texts")
 
-  def task(self) -> Any:
+  def task(self) -> Task[Any]:
     """Returns the task of texts; ValueError if the model takes no texts."""
     if not self.tasks:
       raise ValueError(

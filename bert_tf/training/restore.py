@@ -22,7 +22,7 @@ def restore_for_training(
   `start` reads init_checkpoint, if that is open already.
   Returns the step of the checkpoint in output_dir; 0 without one.
   """
-  faults = []
+  damage = None
   for path in checkpoints.list_checkpoints(config.output_dir):
     try:
       step = resume(path, model, update)
@@ -31,11 +31,9 @@ def restore_for_training(
     except errors.DamagedFileError as error:
       # Only training may use an older checkpoint, as it repeats the lost steps.
       logging.warning("%s Trying the checkpoint before it.", error)
-      faults.append(str(error))
-  if faults:
-    raise ValueError(
-      f"no checkpoint in {config.output_dir} can be read. {' '.join(faults)}"
-    )
+      damage = error
+  if damage:
+    raise damage
   _initialize(model, config, start)
   return 0
 

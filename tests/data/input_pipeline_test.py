@@ -173,8 +173,6 @@ def write_pretraining(path, *records):
     ("segment_ids", [0, 7, 1, 0]),
     ("masked_lm_positions", [4, 0]),
     ("masked_lm_ids", [-3, 0]),
-    ("masked_lm_weights", [float("nan"), 0.0]),
-    ("masked_lm_weights", [-1.0, 0.0]),
     ("next_sentence_labels", [-1]),
     ("input_ids", [1, 2, 3]),
     ("masked_lm_weights", [1, 0]),

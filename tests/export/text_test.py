@@ -1,17 +1,19 @@
 """Tests of the tokenizer as TensorFlow operations."""
 
 import ast
+import functools
 import gzip
 import json
-import random
 import re
 import subprocess
 import sys
 
+import hypothesis
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import strategies as st
 
 from bert_tf import tokenization
 from bert_tf.data import packing
@@ -41,7 +43,7 @@ def tokenizers(unpacked):
     full = tokenization.FullTokenizer(str(path), do_lower_case, strip_accents)
     return full, text.BertTokenizer(full.vocab, do_lower_case, strip_accents)
 
-  return make
+  return functools.cache(make)
 
 
 def read_bytes(line):
@@ -69,31 +71,10 @@ def test_every_recorded_text_gives_the_originals_ids(shared, tokenizers, case):
     assert result == line[f"{case}_ids"] or not is_utf8, line
 
 
-def with_all_characters(path, texts, case):
-  """Returns both tokenizers; every character of the texts is a piece.
-
-  So the ids tell which characters are kept, and where words begin.
-  """
-  basic = tokenization.BasicTokenizer(*case)
-  chars = sorted(
-    {char for text in texts for char in "".join(basic.tokenize(text))}
-  )
-  words = ["[UNK]", *chars, *(f"##{char}" for char in chars), ""]
-  path.write_text("\n".join(words))
-  full = tokenization.FullTokenizer(str(path), *case)
-  return full, text.BertTokenizer(full.vocab, *case)
-
-
-def test_an_input_of_keras_is_refused_with_what_to_use():
+def test_an_input_of_keras_is_refused_with_what_to_use(tokenizer):
   inputs = keras.Input((), dtype="string")
   with pytest.raises(ValueError, match=r"keras.Input.*tf.data"):
-    text.BertTokenizer(VOCAB).tokenize(inputs)
-
-
-def test_a_tokenizer_without_a_name_can_be_called():
-  assert text.BertTokenizer(VOCAB).tokenize(["played!"]).to_list() == [
-    [5, 7, 10]
-  ]
+    tokenizer.tokenize(inputs)
 
 
 @pytest.mark.parametrize("case", CASES[:2])
@@ -102,7 +83,14 @@ def test_every_known_character_is_treated_as_full_tokenizer_does(
 ):
   known = filter(tokenizer_pairs.is_known, map(chr, range(0x30000)))
   texts = [f"a{char}b" for char in known]
-  full, ops = with_all_characters(tmp_path / "vocab.txt", texts, case)
+  # Every character of the texts is a piece, so the ids tell which characters
+  # are kept, and where words begin.
+  basic, path = tokenization.BasicTokenizer(*case), tmp_path / "vocab.txt"
+  chars = sorted({c for text in texts for c in "".join(basic.tokenize(text))})
+  words = ["[UNK]", *chars, *(f"##{char}" for char in chars), ""]
+  path.write_text("\n".join(words))
+  full = tokenization.FullTokenizer(str(path), *case)
+  ops = text.BertTokenizer(full.vocab, *case)
   assert not tokenizer_pairs.faults(texts, full, ops, 50_000)
 
 
@@ -121,18 +109,17 @@ def test_random_texts_give_the_ids_of_full_tokenizer(tokenizers, setting):
   assert not tokenizer_pairs.faults(texts, full, ops)
 
 
-def test_invalid_utf8_is_dropped(tokenizers):
+BYTES = st.sampled_from(b"aZ \x80\xbf\xc0\xc3\xe2\x82\xed\xa0\xf0\x9f\xf4\xff")
+
+
+@hypothesis.settings(max_examples=50, deadline=None)
+@hypothesis.given(
+  st.lists(st.lists(BYTES, max_size=9).map(bytes) | st.binary(), min_size=1)
+)
+def test_invalid_utf8_is_dropped(tokenizers, texts):
   full, ops = tokenizers("uncased", do_lower_case=True)
-  rng = random.Random(7)
-  alphabet = (
-    b"aZ \x80\xbf\xc0\xc3\xe2\x82\xac\xed\xa0\xf0\x9f\x98\xf4\x90\xff\xe0"
-  )
-  texts = [
-    bytes(rng.choices(alphabet, k=rng.randint(0, 9))) for _ in range(5000)
-  ]
-  texts += [bytes(rng.choices(range(256), k=8)) for _ in range(5000)]
-  texts += [text.encode()[:-1] for text in ("é", "日", "😀", "ab日")]
-  assert ops.tokenize(texts).to_list() == list(map(full.tokenize_to_ids, texts))
+  ids = ops.tokenize(tf.constant(texts, tf.string)).to_list()
+  assert ids == list(map(full.tokenize_to_ids, texts))
 
 
 _IN_ANOTHER_LOCALE = """
@@ -159,50 +146,60 @@ def test_the_locale_of_the_process_changes_nothing():
   assert kept == [1, 1, 2, 1, 2, 1, 3]
 
 
-def test_words_and_pieces_by_hand(tokenizer):
-  texts = ["Playing, played!", "", " \t\n", "the CAFÉ[MASK]", "xyz plays 日the"]
-  assert tokenizer.tokenize(texts).to_list() == [
-    [5, 6, 11, 5, 7, 10],
-    [],
-    [],
+PLAY = "play" + "ing" * 65 + "s"  # 200 characters.
+PIECES = [5, *[6] * 65, 12]
+
+
+@pytest.mark.parametrize(
+  ("words", "ids"),
+  [
+    ("Playing, played!", [5, 6, 11, 5, 7, 10]),
+    ("", []),
+    (" \t\n", []),
     # The vocabulary has no [, mask and ].
-    [8, 9, 1, 1, 1],
-    [1, 5, 12, 14, 8],
+    ("the CAFÉ[MASK]", [8, 9, 1, 1, 1]),
+    ("xyz plays 日the", [1, 5, 12, 14, 8]),
+    # Words of more characters are unknown. The 201st is stripped, or is a
+    # character as another.
+    (PLAY, PIECES),
+    (f"{PLAY}\u0301", PIECES),
+    (f"{PLAY}s", [1]),
+    (f"日{PLAY}! {'é' * 201}", [14, *PIECES, 10, 1]),
+  ],
+)
+def test_words_and_pieces_by_hand(words, ids):
+  # A tokenizer without a name can be called.
+  assert text.BertTokenizer(VOCAB).tokenize([words]).to_list() == [ids]
+
+
+@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.given(
+  st.lists(
+    st.tuples(*[st.lists(st.integers(5, 11), max_size=9)] * 2), min_size=1
+  ),
+  st.booleans(),
+  st.integers(3, 24),
+)
+def test_packed_texts_equal_those_of_features(
+  tokenizer, rows, are_pairs, max_seq_length
+):
+  columns = [*zip(*rows)][: 1 + are_pairs]
+  assembled = [
+    packing.assemble(a, b if are_pairs else None, 2, 3, max_seq_length)
+    for a, b in rows
   ]
-
-
-def test_words_over_200_characters_are_unknown(tokenizer):
-  play = "play" + "ing" * 65 + "s"
-  assert len(play) == 200
-  # The 201st is stripped, or is a character as another.
-  texts = [play, play + "\u0301", play + "s", "日" + play + "! " + "é" * 201]
-  pieces = [5, *[6] * 65, 12]
-  ids = tokenizer.tokenize(texts).to_list()
-  assert ids == [pieces, pieces, [1], [14, *pieces, 10, 1]]
-
-
-@pytest.mark.parametrize("num_segments", [1, 2])
-def test_packed_texts_equal_those_of_features(tokenizer, num_segments):
-  rng = random.Random(num_segments)
-  for max_seq_length in [num_segments + 1, *range(4, 14), 24]:
-    texts = [rng.choices(range(5, 12), k=rng.randint(0, 9)) for _ in range(90)]
-    rows = list(zip(*[iter(texts)] * num_segments))
-    assembled = [
-      packing.assemble(*(*row, None)[:2], 2, 3, max_seq_length) for row in rows
-    ]
-    inputs = [base.model_input(*each) for each in assembled]
-    expected = base.batch(inputs, max_seq_length)
-    segments = [
-      tf.ragged.constant(column, tf.int32, ragged_rank=1)
-      for column in zip(*rows)
-    ]
-    packed = tokenizer.pack(segments, max_seq_length)
-    short = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
-    longest = expected["input_mask"].sum(axis=1).max()
-    for name, values in packed.items():
-      assert values.dtype == tf.int32
-      np.testing.assert_array_equal(values, expected[name])
-      np.testing.assert_array_equal(short[name], values[:, :longest])
+  inputs = [base.model_input(*each) for each in assembled]
+  expected = base.batch(inputs, max_seq_length)
+  segments = [
+    tf.ragged.constant(column, tf.int32, ragged_rank=1) for column in columns
+  ]
+  packed = tokenizer.pack(segments, max_seq_length)
+  short = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
+  longest = expected["input_mask"].sum(axis=1).max()
+  for name, values in packed.items():
+    assert values.dtype == tf.int32
+    np.testing.assert_array_equal(values, expected[name])
+    np.testing.assert_array_equal(short[name], values[:, :longest])
 
 
 @pytest.mark.parametrize(

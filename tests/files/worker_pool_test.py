@@ -12,12 +12,6 @@ def square(task):
   return os.getpid(), task * task
 
 
-def fail(task):
-  if task == 2:
-    raise ValueError(f"task {task} is wrong")
-  return task
-
-
 def die(task):
   os.kill(os.getpid(), signal.SIGKILL)
 
@@ -37,21 +31,16 @@ def test_results_have_the_order_of_the_tasks(num_workers):
   assert is_here == {num_workers == 1}
 
 
-def test_an_error_in_a_worker_is_raised_with_its_traceback():
-  with pytest.raises(ValueError, match="task 2 is wrong") as raised:
-    list(worker_pool.run(fail, [1, 2, 3], 2))
-  assert "in fail" in str(raised.value.__cause__)
+def test_an_error_in_a_worker_is_raised_and_ends_the_others():
+  with pytest.raises(ValueError, match="failed beside a long task") as raised:
+    list(worker_pool.run(fail_beside_a_long_task, ["short", "long"], 2))
+  assert "in fail_beside" in str(raised.value.__cause__)
+  assert not multiprocessing.active_children()
 
 
 def test_a_killed_worker_ends_the_run():
   with pytest.raises(ChildProcessError, match="memory"):
     list(worker_pool.run(die, ["one", "one"], 2))
-
-
-def test_a_failure_ends_the_other_workers():
-  with pytest.raises(ValueError, match="failed beside a long task"):
-    list(worker_pool.run(fail_beside_a_long_task, ["short", "long"], 2))
-  assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 
 import keras
 import numpy as np
@@ -16,107 +15,66 @@ from bert_tf.export.config import ExportConfig
 from bert_tf.model import heads, losses
 from bert_tf.tasks import base
 from bert_tf.tasks.ner import examples
-from tests.support import runs, tiny_models
+from tests.support import near_ties, runs, tiny_models
 
-# The script of each task, and its flags.
+TEXTS = ["the of and", "a in to", "is was for on the of", "the in"]
+CHOICES = [(text, [*TEXTS[i:], *TEXTS[:i]]) for i, text in enumerate(TEXTS)]
+# The script of each task, its flags, and the rows of its test file.
 COMMANDS = {
-  "classifier": ("run_classifier.py", "--task_name=csv", "--data_dir=."),
-  "ner": ("ner", "--data_dir=."),
-  "swag": ("swag", "--data_dir=swag"),
+  "classifier": (
+    ("run_classifier.py", "--task_name=csv", "--data_dir=."),
+    TEXTS,
+  ),
+  "ner": (("ner", "--data_dir=."), TEXTS),
+  "swag": (
+    ("swag", "--data_dir=swag"),
+    [(context, [f"the {x}" for x in ends]) for context, ends in CHOICES],
+  ),
 }
 
 
 def write_data(folder):
   """Writes a few examples for each task, and the config of a model."""
   (folder / "bert_config.json").write_text(json.dumps(runs.CONFIG))
-  texts = ["the of and", "a in to", "is was for on the of", "the in"]
-  table = [f"{text},{label}" for text, label in zip(texts, "abca")]
-  tagged = [
-    [f"{word} B-X{i}" for word in t.split()] for i, t in enumerate(texts)
-  ]
-  for split in ("train", "test"):
-    (folder / f"{split}.csv").write_text("\n".join(["text,label", *table]))
-    sentences = ["\n".join(sentence) for sentence in tagged]
-    (folder / f"{split}.txt").write_text("\n\n".join(sentences))
   (folder / "swag").mkdir()
   columns = ["sent1", "sent2", *(f"ending{i}" for i in range(4)), "label"]
   for split in ("train", "test"):
+    with open(folder / f"{split}.csv", "w", newline="") as file:
+      rows = zip(TEXTS, "abca")
+      csv.writer(file).writerows([("text", "label"), *rows])
+    tagged = [
+      "".join(f"{word} B-X{i}\n" for word in text.split())
+      for i, text in enumerate(TEXTS)
+    ]
+    (folder / f"{split}.txt").write_text("\n".join(tagged))
     with open(folder / "swag" / f"{split}.csv", "w", newline="") as file:
-      writer = csv.writer(file)
-      writer.writerow(columns)
-      for i, text in enumerate(texts):
-        writer.writerow([text, "the", *texts[i:], *texts[:i], i])
+      rows = [(text, "the", *x, i) for i, (text, x) in enumerate(CHOICES)]
+      csv.writer(file).writerows([columns, *rows])
 
 
-def read_json_lines(path):
-  return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def read_words(path):
-  """Returns the sentences of a file, each a list of the columns of words."""
-  blocks = path.read_text().strip().split("\n\n")
-  return [[line.split() for line in block.splitlines()] for block in blocks]
-
-
-def classifier_rows(folder, out):
-  rows = read_json_lines(out / "predictions.jsonl")
-  return [row["text"] for row in rows], [
-    {"label": row["label"], "probabilities": row["probabilities"]}
-    for row in rows
-  ]
-
-
-def ner_rows(folder, out):
-  sentences = read_words(out / "test_predictions.txt")
-  return [" ".join(word for word, *_ in rows) for rows in sentences], [
-    [label for *_, label in rows] for rows in sentences
-  ]
-
-
-def swag_rows(folder, out):
-  with open(folder / "swag" / "test.csv", newline="") as file:
-    rows = list(csv.DictReader(file))
-  answers = read_json_lines(out / "predictions.jsonl")
+def read_answers(name, folder):
+  """Returns the answers in the files of a command."""
+  if name == "ner":
+    text = (folder / "test_predictions.txt").read_text().strip()
+    return [
+      [line.split()[-1] for line in block.splitlines()]
+      for block in text.split("\n\n")
+    ]
+  lines = (folder / "predictions.jsonl").read_text().splitlines()
+  rows = map(json.loads, lines)
+  key = "choice" if name == "swag" else "label"
   return [
-    (
-      row["sent1"],
-      [f"{row['sent2']} {row[f'ending{i}']}" for i in range(4)],
-    )
-    for row in rows
-  ], [
-    {"choice": answer["label"], "probabilities": answer["probabilities"]}
-    for answer in answers
+    {key: row["label"], "probabilities": row["probabilities"]} for row in rows
   ]
-
-
-# For each task a function that reads the inputs and answers of a command's
-# files, and one that puts an answer of `predict` into this form.
-FILES = {
-  "classifier": (classifier_rows, lambda answer: answer),
-  "ner": (ner_rows, lambda a: [word["label"] for word in a["words"]]),
-  "swag": (swag_rows, lambda answer: answer),
-}
-
-
-def close(value, other):
-  """Returns whether values are equal, floats except for rounding."""
-  if isinstance(value, dict):
-    return value.keys() == other.keys() and all(
-      close(value[key], other[key]) for key in value
-    )
-  if isinstance(value, list):
-    return len(value) == len(other) and all(map(close, value, other))
-  if isinstance(value, float):
-    return value == pytest.approx(other, rel=1e-5, abs=1e-6)
-  return value == other
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_answers_are_those_of_the_commands_files(tmp_path, run_script, name):
   write_data(tmp_path)
+  command, rows = COMMANDS[name]
   result = run_script(
-    *COMMANDS[name],
+    *command,
     "--bert_config_file=bert_config.json",
     f"--vocab_file={tiny_models.TINY}/vocab.txt",
     "--max_seq_length=24",
@@ -129,16 +87,16 @@ def test_answers_are_those_of_the_commands_files(tmp_path, run_script, name):
     cwd=tmp_path,
   )
   assert result.returncode == 0, result.stderr
-  read, convert = FILES[name]
-  rows, expected = read(tmp_path, tmp_path / name)
-  assert rows
+  expected = read_answers(name, tmp_path / name)
   exported = tmp_path / "exported" / "1"
   export.run(
     ExportConfig(init_checkpoint=str(tmp_path / name), export_dir=str(exported))
   )
   for folder in (tmp_path / name, exported):
     answers = bert_tf.load(folder).predict(rows)
-    assert close([convert(answer) for answer in answers], expected)
+    if name == "ner":
+      answers = [[word["label"] for word in a["words"]] for a in answers]
+    assert near_ties.close(answers, expected)
 
 
 @pytest.mark.parametrize(
@@ -218,17 +176,12 @@ def test_the_likeliest_tokens_of_each_mask_are_returned(tmp_path, caplog):
 
 
 def test_rows_of_ids_return_what_the_model_does(tmp_path):
-  folder = tiny_models.write_classifier(tmp_path / "run")
-  model = bert_tf.Predictor(str(folder))
-  row = {
-    "input_ids": [2, 8, 9, 3],
-    "input_mask": [1] * 4,
-    "segment_ids": [0] * 4,
-  }
+  model = bert_tf.Predictor(tiny_models.write_classifier(tmp_path / "run"))
+  row = {"input_ids": [2, 8, 9, 3], "input_mask": [1] * 4}
+  row["segment_ids"] = [0] * 4
   reader = model.ids_reader
   [inputs] = reader.preprocess([row])
-  outputs = model.compute(inputs.sequences, reader)
-  answer = reader.postprocess(inputs, outputs)
+  answer = reader.postprocess(inputs, model.compute(inputs.sequences, reader))
   assert answer.keys() == {"logits", "probabilities"}
   exponentials = np.exp(answer["logits"])
   np.testing.assert_allclose(
@@ -242,17 +195,13 @@ def test_rows_of_ids_return_what_the_model_does(tmp_path):
 
 
 def test_a_saved_model_without_vocabulary_takes_no_texts(tmp_path):
-  folder = tiny_models.write_classifier(tmp_path / "run")
-  exported = tmp_path / "exported"
-  export.run(
-    ExportConfig(init_checkpoint=str(folder), export_dir=str(exported))
-  )
-  shutil.copytree(exported, tmp_path / "copy")
-  (tmp_path / "copy" / "vocab.txt").unlink()
-  model = bert_tf.load(tmp_path / "copy")
+  run = tiny_models.write_classifier(tmp_path / "run")
+  folder = tmp_path / "exported"
+  export.run(ExportConfig(init_checkpoint=str(run), export_dir=str(folder)))
+  assert bert_tf.load(folder).predict("the")["label"]
+  (folder / "vocab.txt").unlink()
   with pytest.raises(ValueError, match=r"lacks vocab\.txt"):
-    model.predict("the")
-  assert bert_tf.load(exported).predict("the")["label"]
+    bert_tf.load(folder).predict("the")
 
 
 @pytest.mark.parametrize("kind", run_info.PROBLEM_TYPES)

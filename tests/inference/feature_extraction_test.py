@@ -11,7 +11,6 @@ import pytest
 
 import bert_tf
 from bert_tf import modeling, tokenization
-from bert_tf.checkpoint import checkpoints
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
 from bert_tf.model import heads
@@ -60,13 +59,7 @@ def write_features(source, output, output_format="jsonl", **settings):
 @pytest.fixture(scope="module")
 def alone():
   """Returns a function that runs the model on a single text, unpadded."""
-  bert_config = modeling.BertConfig.from_json_file(
-    str(MODEL / "bert_config.json")
-  )
-  model = modeling.BertModel(bert_config)
-  checkpoints.load_variables(
-    checkpoints.CheckpointReader(str(MODEL / "bert_model.ckpt")), model, "bert/"
-  )
+  model = modeling.BertModel.from_pretrained(MODEL)
   tokenizer = tokenization.FullTokenizer(str(VOCAB))
 
   def run(text):
@@ -77,9 +70,7 @@ def alone():
       tokens += added
       segments += [segment] * len(added)
     ids = tokenizer.convert_tokens_to_ids(tokens)
-    output = model(
-      {"input_ids": np.array([ids]), "segment_ids": np.array([segments])}
-    )
+    output = model({"input_ids": [ids], "segment_ids": [segments]})
     vectors = [output.all_encoder_layers[i][0] for i in (1, 0)]
     return tokens, np.stack(vectors)
 
@@ -93,7 +84,7 @@ def test_the_script_gives_the_originals_features(shared, tmp_path, run_script):
     f"--input_file={recordings / 'extract_input.txt'}",
     "--output_file=out.jsonl",
     f"--bert_config_file={MODEL / 'bert_config.json'}",
-    f"--init_checkpoint={MODEL / 'bert_model.ckpt'}",
+    f"--init_checkpoint={CHECKPOINT}",
     f"--vocab_file={VOCAB}",
     "--layers=-1,-2",
     "--max_seq_length=24",
@@ -101,24 +92,24 @@ def test_the_script_gives_the_originals_features(shared, tmp_path, run_script):
     cwd=tmp_path,
   )
   assert result.returncode == 0, result.stderr
-  ours = (tmp_path / "out.jsonl").read_text().splitlines()
-  theirs = (recordings / "extract_output.jsonl").read_text().splitlines()
-  assert len(ours) == len(theirs) == 8
   assert result.stdout == "out.jsonl: features of 8 lines\n"
-  for line, recorded_line in zip(ours, theirs):
-    content, recorded = json.loads(line), json.loads(recorded_line)
+  ours, theirs = (
+    [json.loads(line) for line in path.read_text().splitlines()]
+    for path in (tmp_path / "out.jsonl", recordings / "extract_output.jsonl")
+  )
+  assert len(ours) == 8
+  for content, recorded in zip(ours, theirs, strict=True):
     assert list(content) == list(recorded)
     assert content["linex_index"] == recorded["linex_index"]
-    tokens = [token["token"] for token in content["features"]]
-    assert tokens == [token["token"] for token in recorded["features"]]
-    for token, other in zip(content["features"], recorded["features"]):
+    pairs = zip(content["features"], recorded["features"], strict=True)
+    for token, other in pairs:
       assert list(token) == list(other)
+      assert token["token"] == other["token"]
       assert [v["index"] for v in token["layers"]] == [-1, -2]
-      np.testing.assert_allclose(
-        [v["values"] for v in token["layers"]],
-        [v["values"] for v in other["layers"]],
-        atol=1e-5,
+      values, expected = (
+        [v["values"] for v in each["layers"]] for each in (token, other)
       )
+      np.testing.assert_allclose(values, expected, atol=1e-5)
 
 
 POOLED = {

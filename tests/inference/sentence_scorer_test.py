@@ -8,8 +8,7 @@ import pytest
 import scipy.special
 
 import bert_tf
-from bert_tf import modeling, tokenization
-from bert_tf.checkpoint import checkpoints
+from bert_tf import tokenization
 from bert_tf.inference import sentence_scorer
 from bert_tf.model import heads
 from tests.support import tiny_models
@@ -42,13 +41,7 @@ def test_texts_that_the_vocabulary_lacks_are_warned_of(scorer, caplog):
 @pytest.fixture(scope="module")
 def expected():
   """The word pieces of each text and their log probabilities."""
-  bert_config = modeling.BertConfig.from_json_file(
-    str(MODEL / "bert_config.json")
-  )
-  model = heads.PretrainingModel(bert_config)
-  checkpoints.load_variables(
-    checkpoints.CheckpointReader(str(MODEL / "bert_model.ckpt")), model, "bert/"
-  )
+  model = heads.PretrainingModel.from_pretrained(MODEL)
   tokenizer = tokenization.FullTokenizer(str(VOCAB))
 
   def score(text):
@@ -58,12 +51,8 @@ def expected():
     for position in range(1, len(ids) - 1):
       masked = [*ids]
       masked[position] = tokenizer.vocab["[MASK]"]
-      logits, _ = model(
-        {
-          "input_ids": np.array([masked]),
-          "masked_lm_positions": np.array([[position]]),
-        }
-      )
+      features = {"input_ids": [masked], "masked_lm_positions": [[position]]}
+      logits, _ = model(features)
       values = np.asarray(logits[0, 0], np.float64)
       log_probs.append(scipy.special.log_softmax(values)[ids[position]])
     return tuple(tokens[1:-1]), log_probs

@@ -14,13 +14,7 @@ from bert_tf.tasks.classification import config as classification_config
 from bert_tf.training import config as training_config
 from tests.support import runs, tiny_models
 
-LENGTHS = {
-  "QuestionAnswerer": {
-    "max_seq_length": 32,
-    "max_query_length": 8,
-    "doc_stride": 8,
-  }
-}
+LENGTHS = {"QuestionAnswerer": {"max_query_length": 8, "doc_stride": 8}}
 
 # Rows and labels that each model can learn.
 N = 24
@@ -92,19 +86,16 @@ def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
 
 
 def test_run_classifier_trains_to_the_same_weights(bert, tmp_path):
-  rows = [
-    {"a": text, "label": label}
-    for text, label in zip(TEXTS, ["good", "bad"] * (N // 2))
-  ]
+  labels = ["good", "bad"] * (N // 2)
+  rows = [{"a": t, "label": label} for t, label in zip(TEXTS, labels)]
   lines = "".join(json.dumps(row) + "\n" for row in rows)
   (tmp_path / "train.jsonl").write_text(lines)
   fine_tuning.run(
     classification_config.ClassificationConfig(
+      **bert,
       task_name="jsonl",
       text_a_column="a",
       data_dir=str(tmp_path),
-      bert_config_file=bert["bert_config_file"],
-      vocab_file=bert["vocab_file"],
       max_seq_length=32,
       do_train=True,
       num_train_epochs=2.0,
@@ -117,7 +108,6 @@ def test_run_classifier_trains_to_the_same_weights(bert, tmp_path):
     )
   )
   model = new("Classifier", bert, tmp_path / "class")
-  labels = [row["label"] for row in rows]
   model.fit(TEXTS, labels, **{**SETTINGS, "num_train_epochs": 2.0})
   ours, theirs = (
     checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-6"))
@@ -187,14 +177,8 @@ def test_the_best_checkpoint_predicts_and_is_scored(bert, tmp_path):
   model = new("Classifier", bert, tmp_path)
   # With swapped labels the first evaluation is the best.
   swapped = texts[:4], ["y", "x"] * 2
-  results = model.fit(
-    texts,
-    labels,
-    swapped,
-    eval_every_steps=10,
-    best_metric="eval_loss",
-    **SETTINGS,
-  )
+  often = {"eval_every_steps": 10, "best_metric": "eval_loss"}
+  results = model.fit(texts, labels, swapped, **often, **SETTINGS)
   best = checkpoints.find_latest(str(tmp_path / "best"))
   assert results["global_step"] == int(best.rpartition("-")[2])
   newest = checkpoints.find_latest(str(tmp_path))
@@ -209,61 +193,32 @@ def test_the_best_checkpoint_predicts_and_is_scored(bert, tmp_path):
     assert again["eval_loss"] == pytest.approx(results["eval_loss"], abs=1e-5)
 
 
-MISTAKES = {
-  "a number as a class": ("Classifier", ["of"] * 2, ["a", 1j], "row 1: "),
-  "half a character": ("Classifier", ["of"] * 2, ["a", "\ud83d"], "row 1: "),
-  "fewer labels than texts": ("Classifier", TEXTS, ["a"], "24 rows and 1 lab"),
-  "one text": ("Classifier", "of", "a", "list of rows"),
-  "no label": (
-    "EntityRecognizer",
-    ["of", "the"],
-    ["O", None],
-    "row 1: ",
-  ),
-  "a tag too few": (
-    "EntityRecognizer",
-    [["of", "in"]],
-    [["O"]],
-    "row 0: .*2 words",
-  ),
-  "an odd tag": ("EntityRecognizer", ["of"], [["PER"]], "row 0: 'PER'"),
-  "a blank in a word": (
-    "EntityRecognizer",
-    [["the", "of\N{NO-BREAK SPACE}in"]],
-    [["O", "O"]],
-    "row 0: .*of.*in",
-  ),
-  "an empty word": (
-    "EntityRecognizer",
-    [["of", ""]],
-    ["O O"],
-    "row 0: .*empty",
-  ),
-  "no such choice": ("MultipleChoice", [("of", ["a", "b"])], [2], "row 0: lab"),
-  "other numbers of choices": (
-    "MultipleChoice",
-    [("of", ["a", "b"]), ("of", ["a", "b", "c"])],
-    [0, 0],
-    "row 1 has 3 choices",
-  ),
-  "an answer from elsewhere": (
-    "QuestionAnswerer",
-    [("of", "the")],
-    ["and"],
-    "row 0: .*not in its context: 'and'",
-  ),
-  "no answer": (
-    "QuestionAnswerer",
-    [("of", "the")],
-    [None],
-    "`version_2_with_negative`",
-  ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named_before_anything_is_written(bert, tmp_path, mistake):
-  name, rows, labels, expected = MISTAKES[mistake]
+@pytest.mark.parametrize(
+  ("name", "rows", "labels", "expected"),
+  [
+    ("Classifier", ["of"] * 2, ["a", 1j], "row 1: "),
+    ("Classifier", ["of"] * 2, ["a", "\ud83d"], "row 1: "),  # Half a character.
+    ("Classifier", TEXTS, ["a"], "24 rows and 1 lab"),
+    ("Classifier", "of", "a", "list of rows"),
+    ("EntityRecognizer", ["of", "the"], ["O", None], "row 1: "),
+    ("EntityRecognizer", [["of", "in"]], [["O"]], "row 0: .*2 words"),
+    ("EntityRecognizer", ["of"], [["PER"]], "row 0: 'PER'"),
+    ("EntityRecognizer", [["a", "b\xa0c"]], ["O O"], "row 0: .*b.*c"),
+    ("EntityRecognizer", [["of", ""]], ["O O"], "row 0: .*empty"),
+    ("MultipleChoice", [("of", ["a", "b"])], [2], "row 0: lab"),
+    (
+      "MultipleChoice",
+      [("of", ["a", "b"]), ("of", ["a", "b", "c"])],
+      [0, 0],
+      "row 1 has 3 choices",
+    ),
+    ("QuestionAnswerer", [("of", "the")], ["and"], "not in its context: 'and'"),
+    ("QuestionAnswerer", [("of", "the")], [None], "`version_2_with_negative`"),
+  ],
+)
+def test_a_mistake_is_named_before_anything_is_written(
+  bert, tmp_path, name, rows, labels, expected
+):
   with pytest.raises(ValueError, match=expected):
     new(name, bert, tmp_path / "out").fit(rows, labels)
   assert not (tmp_path / "out").exists()

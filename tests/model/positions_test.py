@@ -54,19 +54,20 @@ def test_a_position_attends_to_its_side_and_is_pooled_where_all_is_seen(
 ):
   model = make_model(direction)
   output = model(make_features(), return_attention_probs=True)
-  triangle = np.tri(F)
-  seen = {"both": np.ones((F, F)), "right_to_left": triangle.T}
-  seen = np.broadcast_to(seen.get(direction, triangle), (2, F, F))
-  for probs in output.attention_probs:
-    # All positions of the first row are real.
-    np.testing.assert_array_equal(probs.numpy()[0] > 0, seen)
-    np.testing.assert_allclose(probs.numpy()[0].sum(-1), 1.0, atol=1e-6)
+  sides = {"both": np.ones((F, F)), "left_to_right": np.tri(F)}
+  is_seen = sides.get(direction, np.tri(F).T)
   dense = model.pooler.dense
   for b, [length] in enumerate(LENGTHS):
+    expected = is_seen[:length] * (np.arange(F) < length)
+    for probs in output.attention_probs:
+      probs = probs.numpy()[b, :, :length]
+      np.testing.assert_array_equal(probs > 0, [expected > 0] * 2)
+      np.testing.assert_allclose(probs.sum(-1), 1.0, atol=1e-6)
     position = length - 1 if direction == "left_to_right" else 0
     hidden = output.sequence_output.numpy()[b, position]
     pooled = np.tanh(hidden @ dense.kernel.numpy() + dense.bias.numpy())
     np.testing.assert_allclose(output.pooled_output[b], pooled, atol=1e-5)
+  assert model(make_features()).attention_probs == ()
 
 
 def compute_gradients(model, features, positions):

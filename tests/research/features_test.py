@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from bert_tf import modeling
 from bert_tf.checkpoint import checkpoints
-from bert_tf.tasks import fine_tuning
 from bert_tf.training import curves
 from research.features import config as config_lib
 from research.features import task
@@ -125,12 +124,3 @@ def test_a_run_learns_from_features_computed_once(data, tmp_path, monkeypatch):
   again = task.run(make_config(data, tmp_path, do_eval=True, do_predict=True))
   assert {name: again[name] for name in results} == pytest.approx(results)
   assert again["test_f1"] > 0.95
-  with pytest.raises(ValueError, match="bert/embeddings"):
-    fine_tuning.run(
-      ner_files.ner_config(
-        data,
-        tmp_path / "out",
-        bert_config_file=str(TINY / "bert_config.json"),
-        do_eval=True,
-      )
-    )

@@ -58,3 +58,18 @@ def answers(nbest, null_odds=None, threshold=0.0, atol=ATOL):
   if null_odds is None or null_odds < threshold - atol:
     return allowed
   return {""} if null_odds > threshold + atol else {"", *allowed}
+
+
+def close(actual, expected):
+  """Whether nested answers are equal, but for the rounding of floats."""
+  if hasattr(expected, "vectors"):
+    return np.allclose(actual.vectors, expected.vectors, atol=ATOL)
+  if isinstance(expected, dict):
+    return actual.keys() == expected.keys() and all(
+      close(actual[key], value) for key, value in expected.items()
+    )
+  if isinstance(expected, list):
+    return len(actual) == len(expected) and all(map(close, actual, expected))
+  if isinstance(expected, float):
+    return abs(actual - expected) <= ATOL
+  return actual == expected

@@ -51,28 +51,26 @@ def batch(rows, is_packed):
     "next_sentence_labels": MAX_INSTANCES if is_packed else 1,
     "cls_positions": MAX_INSTANCES,
   }
-  result = {name: np.zeros((len(rows), n), int) for name, n in sizes.items()}
-  for i, row in enumerate(rows):
-    start = first_masked = 0
-    for k, instance in enumerate(row):
-      end = start + len(instance["input_ids"])
-      last_masked = first_masked + len(instance["masked_lm_ids"])
-      masked = slice(first_masked, last_masked)
-      result["input_ids"][i, start:end] = instance["input_ids"]
-      result["segment_ids"][i, start:end] = instance["segment_ids"]
-      result["input_mask"][i, start:end] = 1
-      positions = start + instance["masked_lm_positions"]
-      result["masked_lm_positions"][i, masked] = positions
-      result["masked_lm_ids"][i, masked] = instance["masked_lm_ids"]
-      result["masked_lm_weights"][i, masked] = 1
-      result["next_sentence_labels"][i, k] = instance["next_sentence_labels"][0]
-      result["cls_positions"][i, k] = start
-      start, first_masked = end, last_masked
   if not is_packed:
-    del result["cls_positions"]
-  features = {n: tf.constant(v, tf.int32) for n, v in result.items()}
-  weights = tf.cast(features["masked_lm_weights"], tf.float32)
-  return {**features, "masked_lm_weights": weights}
+    del sizes["cls_positions"]
+  records = []
+  for row in rows:
+    starts = np.cumsum([0, *(len(each["input_ids"]) for each in row[:-1])])
+    record = {n: np.concatenate([each[n] for each in row]) for n in row[0]}
+    record["masked_lm_positions"] = np.concatenate(
+      [start + each["masked_lm_positions"] for start, each in zip(starts, row)]
+    )
+    record["input_mask"] = np.ones_like(record["input_ids"])
+    record["masked_lm_weights"] = np.ones_like(record["masked_lm_ids"])
+    record["cls_positions"] = starts
+    records.append(record)
+  return {
+    name: tf.constant(
+      [np.pad(record[name], (0, n - len(record[name]))) for record in records],
+      tf.float32 if name == "masked_lm_weights" else tf.int32,
+    )
+    for name, n in sizes.items()
+  }
 
 
 def losses_and_gradients(model, features, is_fused, jit_compile=False):

@@ -101,7 +101,7 @@ class World(NamedTuple):
       **values,
     }
     config_class = classification_config.ClassificationConfig
-    fine_tuning.run(self.configure(config_class, train, **values))
+    return fine_tuning.run(self.configure(config_class, train, **values))
 
   def evaluate(self, train=None, **values):
     self.classify(None, train, do_train=False, do_eval=True, **values)

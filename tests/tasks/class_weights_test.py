@@ -30,7 +30,6 @@ def losses_of(logits, labels):
 @pytest.mark.parametrize(
   ("task_class", "mask_name", "shape"),
   [
-    (classification.ClassificationTask, "is_real_example", (8,)),
     (classification.ClassificationTask, "is_real_example", (8, 1)),
     (ner.NerTask, "label_mask", (4, 5)),
   ],
@@ -45,14 +44,12 @@ def test_only_the_loss_of_training_is_weighted(task_class, mask_name, shape):
   weights = np.array(WEIGHTS)[labels] * mask
   weighted = (weights * each).sum() / weights.sum()
   mean = (mask * each).sum() / mask.sum()
-  given = logits
-  if len(shape) == 2 and shape[1] == 1:
-    logits = logits[:, 0]
+  outputs = logits[:, 0] if shape[1] == 1 else logits
   task = setups.with_labels(task_class(tokenizer=None, settings=None), "abc")
 
   def means(class_weights, training):
     goal = dataclasses.replace(task, class_weights=class_weights)
-    sums = goal.loss_sums(lambda *_, **__: logits, features, training)
+    sums = goal.loss_sums(lambda *_, **__: outputs, features, training)
     [(name, (total, weight))] = sums.losses.items()
     # A step divides by the weights that it knows before it runs the model.
     known = goal.weights(features, training)
@@ -60,7 +57,7 @@ def test_only_the_loss_of_training_is_weighted(task_class, mask_name, shape):
     metrics = objective.compute_means(sums.metrics)
     return float(total / weight), metrics[name], metrics["accuracy"]
 
-  hits = (given.argmax(-1) == labels) * mask
+  hits = (logits.argmax(-1) == labels) * mask
   accuracy = hits.sum() / mask.sum()
   expected = pytest.approx([mean, mean, accuracy], rel=1e-5)
   assert means(WEIGHTS, False) == expected

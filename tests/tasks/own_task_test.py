@@ -13,7 +13,13 @@ import tensorflow as tf
 import bert_tf
 from bert_tf import task_registry
 from bert_tf.checkpoint import checkpoints
-from tests.support import checkout, ner_files, serving_client, tiny_models
+from tests.support import (
+  checkout,
+  ner_files,
+  serving_client,
+  setups,
+  tiny_models,
+)
 
 FILE = checkout.ROOT / "docs" / "examples" / "tag_words.py"
 # The words that have labels. All others have none.
@@ -133,6 +139,12 @@ def test_the_model_is_exported_loaded_and_served(trained, command, registered):
       running.url, "/v1/models/model:predict", body
     )
   assert (status, answer) == (200, {"predictions": [expected]})
+
+
+def test_a_task_without_losses_is_told_to_define_them():
+  task = setups.Texts(tokenizer=None, settings=None)
+  with pytest.raises(NotImplementedError, match="Texts .*`compute_losses`"):
+    task.loss_sums(lambda features, training: None, {}, training=True)
 
 
 def test_the_page_shows_parts_of_the_file():

@@ -15,6 +15,7 @@ CASES = {
   "zh": ("今天下雨。你好吗？我很好！", 3),
   "ar": ("هذا بيت. هل تراه؟ نعم.", 3),
   "hi": ("यह घर है। वह बड़ा है।", 2),
+  "fr": (" \n \u3000 ", 0),
 }
 
 
@@ -41,10 +42,6 @@ def test_a_long_sentence_is_cut_at_a_space():
   assert " ".join(lines).split() == words
   assert 900 < max(map(len, lines)) <= 1000
   assert split("en", "x" * 3000) == ["x" * 3000]
-
-
-def test_blank_text_has_no_sentence():
-  assert split("en", " \n \u3000 ") == []
 
 
 @pytest.mark.parametrize("language", ["ZH", "zh-TW", "zh_Hans", "unknown"])

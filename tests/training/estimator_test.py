@@ -121,14 +121,11 @@ def test_a_run_with_a_loss_scale_resumes_and_readers_skip_its_state(tmp_path):
 
 
 def test_dropout_follows_the_seed(tmp_path):
-  make(tmp_path / "a", seed=1).train(batches)
-  make(tmp_path / "b", seed=1).train(batches)
-  make(tmp_path / "c", seed=2).train(batches)
-  assert_same(weights_at(tmp_path / "a", 30), weights_at(tmp_path / "b", 30))
-  assert (
-    weights_at(tmp_path / "a", 30)["bert/w"]
-    != weights_at(tmp_path / "c", 30)["bert/w"]
-  )
+  for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+    make(tmp_path / name, seed=seed).train(batches)
+  first, same, other = (weights_at(tmp_path / name, 30) for name in "abc")
+  assert_same(first, same)
+  assert first["bert/w"] != other["bert/w"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -179,9 +176,7 @@ def test_when_every_checkpoint_is_damaged_nothing_is_overwritten(tmp_path):
   for path in tmp_path.glob("*.index"):
     path.write_bytes(b"")
   before = {p.name: p.read_bytes() for p in tmp_path.glob("model*")}
-  with pytest.raises(
-    ValueError, match="model.ckpt-30 is truncated.*model.ckpt-0 is truncated"
-  ):
+  with pytest.raises(ValueError, match="model.ckpt-0 is truncated"):
     make(tmp_path).train(batches)
   with pytest.raises(ValueError, match="model.ckpt-30 "):
     evaluate_newest(make(tmp_path), batches(0).take(1))

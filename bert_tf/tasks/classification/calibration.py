@@ -28,10 +28,10 @@ def calibrate(
   Also returns the expected calibration errors without and with it, `ece_before`
   and `ece_after`.
   """
-  classes = range(probabilities.shape[1])
 
   def mean_loss(log_temperature: float) -> float:
     softened = soften(probabilities, np.exp(log_temperature))
+    classes = range(probabilities.shape[1])
     return metrics.log_loss(label_ids, softened, labels=classes)
 
   fitted = optimize.minimize_scalar(mean_loss, bounds=(-3, 3), method="bounded")

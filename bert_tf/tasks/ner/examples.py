@@ -6,7 +6,7 @@ blank line ends a sentence, and a -DOCSTART- line starts a document.
 
 Files may use IOB1 or IOB2. All other code uses IOB2: the first word of an
 entity has the tag B-TYPE, its other words I-TYPE, and words outside of entities
-O.
+O. `to_labels` converts tags.
 """
 
 import functools
@@ -30,9 +30,9 @@ _SIGN = re.compile(r"\.\.+|.")  # An ellipsis is a single sign.
 
 
 def read_sentences(
-  path: str, word_column: int = 0, tag_column: int = -1, any_tags: bool = False
+  path: str, word_column: int = 0, tag_column: int = -1
 ) -> list[Row]:
-  """Reads a file, which may be compressed (.gz); converts its tags to IOB2.
+  """Reads a file, which may be compressed (.gz).
 
   A row has `words`; their tags as `label`, if the file has tags; the `line`
   number of the first word, from 1; `document`, the number of -DOCSTART- lines
@@ -40,10 +40,9 @@ def read_sentences(
   could show.
 
   The columns are counted from 0, or from the last, -1. If they are the same,
-  the file has no tags. Raises ValueError with file and line for other columns
-  or, unless any_tags, an invalid tag.
+  the file has no tags. Raises ValueError with file and line for other columns.
   """
-  sentences = []
+  sentences: list[Row] = []
   words: list[str] = []
   tags: list[str] = []
   document, num_columns = 0, None
@@ -63,7 +62,7 @@ def read_sentences(
         first = number - len(words)
         row: Row = {"words": words, "line": first, "document": document}
         if tags:
-          row["label"] = to_iob2(tags)
+          row["label"] = tags
         if all(len(word.split()) == 1 for word in words):
           row["text"] = " ".join(words)
         sentences.append(row)
@@ -78,21 +77,15 @@ def read_sentences(
         "without tabs."
       )
     try:
-      word, tag = cells[word_column], cells[tag_column]
+      words.append(cells[word_column])
+      tag = cells[tag_column]
     except IndexError:
       raise ValueError(
         f"{path}:{number}: {len(cells)} columns. Set `word_column` and "
         "`tag_column`, counted from 0, or from the last, -1."
       ) from None
-    words.append(word)
-    if word_column % num_columns == tag_column % num_columns:
-      continue
-    if not any_tags and not is_tag(tag):
-      raise ValueError(
-        f"{path}:{number}: {tag!r} is not a tag. Tags are O, B-TYPE and "
-        f"I-TYPE, in column {tag_column} (`tag_column`)."
-      )
-    tags.append(tag)
+    if word_column % num_columns != tag_column % num_columns:
+      tags.append(tag)
   if not sentences:
     raise ValueError(f"{path} holds no words.")
   return sentences
@@ -112,11 +105,16 @@ def to_iob2(tags: Sequence[str]) -> list[str]:
   ]
 
 
-def to_labels(tags: Sequence[str], labels: Sequence[str]) -> list[str | None]:
+def to_labels(
+  tags: Sequence[str], labels: Sequence[str] | None = None
+) -> list[str | None]:
   """Returns the labels of a model that tags mean; None for one it lacks.
 
   Either may lack B-, or B- and I-: in a model of O and PER, B-PER means PER.
+  Without labels, each tag of IOB2 is one, and None stands for other text.
   """
+  if labels is None:
+    return [tag if is_tag(tag) else None for tag in to_iob2(tags)]
   with_prefix = [
     tag if is_tag(tag) or tag in labels else f"I-{tag}" for tag in tags
   ]
@@ -124,17 +122,6 @@ def to_labels(tags: Sequence[str], labels: Sequence[str]) -> list[str | None]:
     next((t for t in (tag, f"I{tag[1:]}", tag[2:]) if t in labels), None)
     for tag in to_iob2(with_prefix)
   ]
-
-
-def infer_labels(sentences: Sequence[Row]) -> tuple[str, ...]:
-  """Returns the labels of sentences: O, then B- and I- of each type, sorted.
-
-  Each type has both tags, since other files may have entities of several words
-  even if the training file does not.
-  """
-  tags = {tag for row in sentences for tag in row.get("label", ())}
-  types = {tag[1:] for tag in tags if tag != OUTSIDE}
-  return (OUTSIDE, *(prefix + t for t in sorted(types) for prefix in "BI"))
 
 
 def is_tag(text: str) -> bool:
@@ -161,13 +148,10 @@ def split_punctuation(text: str) -> Iterator[tuple[str, int]]:
       yield word[0], word.start()
       continue
     before, core, possessive, after = map(parts.span, range(1, 5))
-    signs = [
-      [sign.span() for sign in _SIGN.finditer(text, *span)]
-      for span in (before, after)
-    ]
-    for first, end in (*signs[0], core, possessive, *signs[1]):
-      if first < end:
-        yield text[first:end], first
+    spans = [sign.span() for sign in _SIGN.finditer(text, *before)]
+    spans += [core, possessive]
+    spans += [sign.span() for sign in _SIGN.finditer(text, *after)]
+    yield from ((text[i:end], i) for i, end in spans if i < end)
 
 
 @functools.cache

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import tokenization
 from bert_tf.checkpoint import run_info
 from bert_tf.checkpoint.run_info import LabelSpec
 from bert_tf.files import packages, paths
@@ -47,11 +46,7 @@ class NerTask(base.Task[NerSettings]):
   position_features = ("label_ids", "label_mask")
   first_results = (
     *SCORES,
-    "accuracy",
-    "eval_accuracy",
-    "eval_loss",
-    "global_step",
-    "loss",
+    *("accuracy", "eval_accuracy", "eval_loss", "global_step", "loss"),
   )
   loss_name = "token_loss"
   loss_mask = "label_mask"
@@ -77,73 +72,118 @@ class NerTask(base.Task[NerSettings]):
     """Reads a file; tags become the model's labels, if these are known."""
     path = self.files[split].path or ""
     rows = examples.read_sentences(
-      path,
-      self.config.word_column,
-      self.config.tag_column,
-      any_tags=self.labels is not None,  # They are compared below.
+      path, self.config.word_column, self.config.tag_column
     )
-    if "label" not in rows[0]:
-      if split != "test":
-        raise ValueError(
-          f"{path} has no column of tags next to the words. Only the test file "
-          "may lack tags."
-        )
-      return rows
-    if split != "train":
-      import_seqeval()  # Fails here, not after hours of training.
-    if self.labels is None:
-      return rows
+    if "label" not in rows[0] and split != "test":
+      raise ValueError(
+        f"{path} has no column of tags next to the words. Only the test file "
+        "may lack tags."
+      )
     for row in rows:
-      labels = examples.to_labels(row["label"], self._labels)
-      if None in labels:
-        index = labels.index(None)
-        unknown = self.labels.unknown_label(row["label"][index])
-        raise ValueError(
-          f"{path}:{row['line'] + index}: {unknown} (`tag_column`)."
-        )
-      row["label"] = labels
+      if "label" in row:
+        row["label"] = self._to_labels(row["label"], split, path, row["line"])
     return rows
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds the labels of the words: tags, or a text of tags."""
+    words = [word for word, _ in examples.split_at_spaces(row["text"])]
+    tags = label.split() if isinstance(label, str) else label
+    if not isinstance(tags, list | tuple) or len(tags) != len(words):
+      raise ValueError(
+        f"it has {len(words)} words, but its tags are {label!r:.60}."
+      )
+    labels = self._to_labels([*map(str, tags)], split)
+    return {**row, "words": words, "label": labels}
+
+  def _to_labels(
+    self, tags: Sequence[str], split: str, path: str = "", line: int = 0
+  ) -> list[str]:
+    """Returns the model's labels, or if they are not known, tags of IOB2.
+
+    Raises ValueError for a tag that means none; in a file, `line` is that of
+    the first tag.
+    """
     if split != "train":
       import_seqeval()  # Fails here, not after hours of training.
-    found = [word for word, _ in examples.split_at_spaces(row["text"])]
-    tags = label.split() if isinstance(label, str) else label
-    if not isinstance(tags, list | tuple) or len(tags) != len(found):
-      raise ValueError(
-        f"it has {len(found)} words, but its tags are {label!r:.60}."
-      )
-    tags = [*map(str, tags)]
-    labels: list[str | None] = [*examples.to_iob2(tags)]
-    if self.labels:
-      labels = examples.to_labels(tags, self._labels)
-      if None in labels:
-        unknown = tags[labels.index(None)]
-        raise ValueError(f"{self.labels.unknown_label(unknown)}.")
-    elif faulty := [tag for tag in tags if not examples.is_tag(tag)]:
-      raise ValueError(f"{faulty[0]!r} is not a tag.")
-    return {**row, "words": found, "label": labels}
+    labels = []
+    meant = examples.to_labels(tags, self._labels if self.labels else None)
+    for number, (tag, label) in enumerate(zip(tags, meant), line):
+      if label is None:
+        fault = f"{tag!r} is not a tag. Tags are O, B-TYPE and I-TYPE"
+        if self.labels:
+          fault = self.labels.unknown_label(tag)
+        where = f"{path}:{number}: " if path else ""
+        hint = " (`tag_column`)" if path else ""
+        raise ValueError(f"{where}{fault}{hint}.")
+      labels.append(label)
+    return labels
 
   def infer_labels(self, rows: Rows, source: str) -> LabelSpec:
-    """Returns O, and B- and I- of each type in the sentences."""
-    labels = examples.infer_labels(rows)
-    if len(labels) < 2:
+    """Returns O, then B- and I- of each type in the sentences, sorted.
+
+    Each type has both tags, since other files may have entities of several
+    words even if the training file does not.
+    """
+    tags = {tag for row in rows for tag in row.get("label", ())}
+    types = sorted({tag[1:] for tag in tags if tag != examples.OUTSIDE})
+    if not types:
       raise ValueError(f"{source} has no entities: every tag is O.")
+    labels = (examples.OUTSIDE, *(p + name for name in types for p in "BI"))
     return LabelSpec("ner", run_info.WORDS, labels)
 
   def preprocess(self, rows: Iterable[Row]) -> Iterator[base.Inputs]:
-    """Yields the windows that label the words of each row.
+    """Yields the windows that label the words of each row, in order.
 
-    A row has `words`, or the `text` that they are in. With document_context,
-    windows show the neighbours of a sentence in its document.
+    A row has `words`, or the `text` that they are in. A sentence that fits is
+    labelled in one window. A longer sentence has several. Each labels words
+    that fill up to half of the window, so that these words have context. Both
+    sides of the labelled words are filled up to max_seq_length, [CLS] and [SEP]
+    included, with the rest of the sentence or, with document_context, of the
+    document.
+
+    The `state` is (row, positions): for each window a list of the positions of
+    the first word pieces of the words that are labelled in it.
     """
-    return make_windows(
-      map(self._with_starts, rows),
-      self.tokenizer,
-      self.max_seq_length,
-      bool(self.settings.document_context),
+    room = self.max_seq_length - 2
+    cls_id, sep_id, unknown_id = self.tokenizer.convert_tokens_to_ids(
+      ["[CLS]", "[SEP]", "[UNK]"]
     )
+    rows = map(self._with_starts, rows)
+    texts: Iterable[list[Row]] = ([row] for row in rows)
+    if self.settings.document_context:
+      documents = itertools.groupby(rows, lambda row: row.get("document"))
+      texts = (list(document) for _, document in documents)
+    for text in texts:
+      # A word has at least one piece, [UNK] if necessary, and at most a window.
+      pieces = [
+        self.tokenize(word)[:room] or [unknown_id]
+        for row in text
+        for word in row["words"]
+      ]
+      ids = list(itertools.chain.from_iterable(pieces))
+      starts = list(itertools.accumulate(map(len, pieces), initial=0))
+      row_end = 0
+      for row in text:
+        row_start, row_end = row_end, row_end + len(row["words"])
+        # Each window labels the words from one bound to the next.
+        bounds = [row_start]
+        if starts[row_end] - starts[row_start] > room:
+          for word in range(row_start + 1, row_end):
+            if starts[word + 1] - starts[bounds[-1]] > room // 2:
+              bounds.append(word)
+        sequences, positions = [], []
+        for first, end in itertools.pairwise([*bounds, row_end]):
+          spare = room - (starts[end] - starts[first])
+          before, after = starts[first], len(ids) - starts[end]
+          # Split evenly; space that one side does not need goes to the other.
+          left = min(before, max(spare // 2, spare - after))
+          right = min(after, spare - left)
+          shown_from = starts[first] - left
+          shown = [cls_id, *ids[shown_from : starts[end] + right], sep_id]
+          sequences.append(base.model_input(shown, len(shown)))
+          positions.append([i - shown_from + 1 for i in starts[first:end]])
+        is_cut = len(sequences) > 1
+        yield base.Inputs(sequences, (row, positions), is_cut=is_cut)
 
   def _with_starts(self, row: Row) -> Row:
     """Returns a row with `words`, and their `starts` in the text."""
@@ -220,73 +260,15 @@ class NerTask(base.Task[NerSettings]):
       paths.remove(results_file)
       return {}
     scores = compute_scores(rows, predicted, self._labels)
-    gold = [label for row in rows for label in row["label"]]
-    found = [label for labels in predicted for label in labels]
-    scores["accuracy"] = float(np.mean([a == b for a, b in zip(gold, found)]))
+    gold = itertools.chain.from_iterable(row["label"] for row in rows)
+    pairs = zip(gold, itertools.chain.from_iterable(predicted))
+    scores["accuracy"] = float(np.mean([a == b for a, b in pairs]))
     results.write_results(results_file, scores, first=self.first_results)
     return {f"test_{name}": value for name, value in scores.items()}
 
 
 def _labels_of(answers: Iterable[Answer]) -> list[list[str]]:
   return [[word["label"] for word in answer["words"]] for answer in answers]
-
-
-def make_windows(
-  sentences: Iterable[Row],
-  tokenizer: tokenization.FullTokenizer,
-  max_seq_length: int,
-  document_context: bool = False,
-) -> Iterator[base.Inputs]:
-  """Yields the windows of each sentence, which label its words in order.
-
-  A sentence that fits is labelled in one window. A longer sentence has several
-  windows. Each labels words that fill up to half of the window, so that these
-  words have context. Both sides of the labelled words are filled up to
-  max_seq_length, [CLS] and [SEP] included, with the rest of the sentence or,
-  with document_context, of the document.
-
-  The `state` is (sentence, positions): for each window a list of the positions
-  of the first word pieces of the words that are labelled in it.
-  """
-  room = max_seq_length - 2
-  cls_id, sep_id, unknown_id = tokenizer.convert_tokens_to_ids(
-    ["[CLS]", "[SEP]", "[UNK]"]
-  )
-  texts = ([sentence] for sentence in sentences)
-  if document_context:
-    documents = itertools.groupby(sentences, lambda row: row.get("document"))
-    texts = (list(document) for _, document in documents)
-  for text in texts:
-    # A word has at least one piece, [UNK] if necessary, and at most a window.
-    pieces = [
-      tokenizer.tokenize_to_ids(word)[:room] or [unknown_id]
-      for sentence in text
-      for word in sentence["words"]
-    ]
-    ids = list(itertools.chain.from_iterable(pieces))
-    starts = list(itertools.accumulate(map(len, pieces), initial=0))
-    sentence_end = 0
-    for sentence in text:
-      sentence_start = sentence_end
-      sentence_end += len(sentence["words"])
-      inputs, positions = [], []
-      # Each window labels the words from one bound to the next.
-      bounds = [sentence_start]
-      if starts[sentence_end] - starts[sentence_start] > room:
-        for word in range(sentence_start + 1, sentence_end):
-          if starts[word + 1] - starts[bounds[-1]] > room // 2:
-            bounds.append(word)
-      for first, end in itertools.pairwise([*bounds, sentence_end]):
-        spare = room - (starts[end] - starts[first])
-        before, after = starts[first], len(ids) - starts[end]
-        # Split evenly; space that one side does not need goes to the other.
-        left = min(before, max(spare // 2, spare - after))
-        right = min(after, spare - left)
-        shown_from = starts[first] - left
-        shown = [cls_id, *ids[shown_from : starts[end] + right], sep_id]
-        inputs.append(base.model_input(shown, len(shown)))
-        positions.append([i - shown_from + 1 for i in starts[first:end]])
-      yield base.Inputs(inputs, (sentence, positions), is_cut=len(inputs) > 1)
 
 
 def result_names(labels: Sequence[str]) -> list[str]:
@@ -326,22 +308,20 @@ def compute_scores(
   I- in a row are one entity. Division by 0 results in 0. The names are those of
   `result_names`.
   """
-  seqeval = import_seqeval()
   gold = [[*map(_entity_tag, row["label"])] for row in sentences]
   predicted = [[*map(_entity_tag, tags)] for tags in predicted]
-  found = dict.fromkeys(result_names(labels), 0.0)
+  scores = dict.fromkeys(result_names(labels), 0.0)
   if {tag for row in (*gold, *predicted) for tag in row} <= {examples.OUTSIDE}:
-    return found
-  report = seqeval.classification_report(
+    return scores
+  report = import_seqeval().classification_report(
     gold, predicted, output_dict=True, zero_division=0
   )
   for type_, row in report.items():
     prefix = "" if type_ == "micro avg" else f"{type_}_"
-    for name in SCORES:
-      if prefix + name in found:
-        key = "f1-score" if name == "f1" else name
-        found[prefix + name] = float(row[key])
-  return found
+    for name, key in zip(SCORES, ("f1-score", "precision", "recall")):
+      if prefix + name in scores:
+        scores[prefix + name] = float(row[key])
+  return scores
 
 
 def write_conll(

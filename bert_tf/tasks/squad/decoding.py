@@ -67,10 +67,10 @@ class AnswerDecoder:
       if start == 0:
         nbest[None] = null
         continue
-      text, *place = self._text(context, windows[row], start, end)
+      text, *chars = self._find_text(context, windows[row], start, end)
       if text not in nbest:
         nbest[text] = _candidate(
-          text, starts[row, start], ends[row, end], *place
+          text, starts[row, start], ends[row, end], *chars
         )
     if is_v2:
       nbest.setdefault(None, null)
@@ -140,9 +140,10 @@ class AnswerDecoder:
       scores = np.append(scores, np.min(starts[:, 0] + ends[:, 0]))
     return spans[np.argsort(-scores, kind="stable")]
 
-  def _text(
+  def _find_text(
     self, context: Context, window: InputFeatures, start: int, end: int
   ) -> tuple[str, int, int]:
+    """Returns the text of a span, with its start and end in the context."""
     offset = window.doc_offset
     first_word = int(window.words[start - offset])
     last_word = int(window.words[end - offset])
@@ -156,12 +157,12 @@ class AnswerDecoder:
       " ".join(joined.split()), words, " ".join(tokens)
     )
 
-    def place(char: int) -> int:  # From an index in " ".join(words).
+    def to_context(char: int) -> int:  # From an index in " ".join(words).
       word = " ".join(words)[:char].count(" ")
       char -= len(" ".join([*words[:word], ""]))
       return context.char_starts[first_word + word] + char
 
-    return text, place(skipped), place(skipped + len(text) - 1) + 1
+    return text, to_context(skipped), to_context(skipped + len(text) - 1) + 1
 
 
 def original_text(

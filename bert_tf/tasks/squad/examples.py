@@ -2,7 +2,6 @@
 
 import bisect
 import dataclasses
-import functools
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -52,21 +51,20 @@ class _SquadFile:
   data: list[_Article]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Context:
-  """A paragraph, shared by its questions."""
+  """A paragraph, shared by its questions.
 
-  text: str
+  Attributes:
+    text: the text.
+    doc_tokens: its words, split at white space.
+    char_starts: the index in the text of each word's first character.
+  """
 
-  @functools.cached_property
-  def doc_tokens(self) -> list[str]:
-    """The words of the text, split at white space."""
-    return _WORD.findall(self.text)
-
-  @functools.cached_property
-  def char_starts(self) -> list[int]:
-    """The index in the text of each word's first character."""
-    return [match.start() for match in _WORD.finditer(self.text)]
+  def __init__(self, text: str) -> None:
+    words = [*_WORD.finditer(text)]
+    self.text = text
+    self.doc_tokens = [word[0] for word in words]
+    self.char_starts = [word.start() for word in words]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,21 +113,19 @@ def read_squad_examples(
       row = make_row(
         str(qa.id), qa.question, context.text, qa.answers, qa.is_impossible
       )
-      answers, fault = qa.answers or [], ""
       if is_training:
-        fault = locate(
-          row, answers, context, version_2_with_negative, input_file
-        )
+        if fault := locate(
+          row, qa.answers or [], context, version_2_with_negative, input_file
+        ):
+          not_found.append(fault)
+          continue
       elif row["id"] in ids:
         raise ValueError(
           f"{input_file} has two questions with the id {row['id']!r}. Ids "
           "identify predictions, so make them unique."
         )
       ids.add(row["id"])
-      if fault:
-        not_found.append(fault)
-      else:
-        rows.append(row)
+      rows.append(row)
   if not_found:
     num_shown = len(not_found) if verbose_logging else 5
     faults = messages.join_names(not_found, num_shown)
@@ -200,11 +196,10 @@ def locate(
   is where the file says. `name` is that of the file, for messages.
   """
   row |= {"start_position": -1, "end_position": -1}
-  is_impossible = row.get("is_impossible")
-  if is_impossible is None:
+  if row["is_impossible"] is None:
     # Some files mark impossible questions only by an empty list of answers.
-    is_impossible = row["answers"] == []
-  row["is_impossible"] = version_2_with_negative and is_impossible
+    row["is_impossible"] = row["answers"] == []
+  row["is_impossible"] &= version_2_with_negative
   if row["is_impossible"]:
     return ""
   if len(answers) != 1:

@@ -27,36 +27,13 @@ def result_names(version_2_with_negative: bool) -> tuple[str, ...]:
   return tuple(names)
 
 
-@dataclasses.dataclass(frozen=True)
-class SquadAnswers:
-  """The accepted answers of a SQuAD file."""
+def has_answers(rows: Sequence[Row]) -> bool:
+  """Returns whether questions can be scored.
 
-  # The accepted answers by question id; none if a question has no answer.
-  texts: Mapping[str, Sequence[str]]
-  is_v2: bool  # Whether the rules are those of SQuAD 2.0.
-
-
-def correct_answers(
-  rows: Sequence[Row], version_2_with_negative: bool = False
-) -> SquadAnswers | None:
-  """Returns the accepted answers; None for a file without answers.
-
-  Data with a question that is marked impossible count as SQuAD 2.0. So do data
-  with an empty list of answers if `version_2_with_negative` is set. Questions
-  without the field are left out, with a warning. The file counts as without
-  answers if all lists are empty and no question is marked impossible.
+  They cannot, as in a test set, if no question has an answer or is marked
+  impossible.
   """
-  texts = {r["id"]: r["answers"] for r in rows if r["answers"] is not None}
-  is_marked = any(row.get("is_impossible") for row in rows)
-  if not is_marked and not any(texts.values()):
-    return None
-  if unanswered := [row["id"] for row in rows if row["answers"] is None]:
-    logging.warning(
-      f"{len(unanswered)} of {len(rows)} questions have no `answers`, such as "
-      f"{unanswered[0]}. They are not scored."
-    )
-  is_v2 = is_marked or (version_2_with_negative and [] in texts.values())
-  return SquadAnswers(texts, is_v2)
+  return any(row["answers"] or row.get("is_impossible") for row in rows)
 
 
 def normalize_answer(text: str) -> str:
@@ -83,91 +60,105 @@ def token_f1(prediction: str, answer: str) -> float:
   return 2 * precision * recall / (precision + recall)
 
 
-def squad_scores(
-  answers: SquadAnswers, predictions: Mapping[str, str]
-) -> dict[str, tuple[float, float]]:
-  """Returns (exact match, F1), each in [0, 1], of every question by id.
-
-  A question that has no prediction scores 0.
-  """
-  scores = {}
-  for qas_id, texts in answers.texts.items():
-    prediction = predictions.get(qas_id)
-    if answers.is_v2:
-      # 2.0 drops answers that contain only articles and punctuation.
-      texts = [text for text in texts if normalize_answer(text)]
-    if prediction is None:
-      scores[qas_id] = (0.0, 0.0)
-    elif texts:
-      scores[qas_id] = (
-        max(exact_match(prediction, text) for text in texts),
-        max(token_f1(prediction, text) for text in texts),
-      )
-    else:
-      is_right = exact_match(prediction, "")
-      scores[qas_id] = (is_right, is_right)
-  return scores
-
-
-def squad_summary(
-  answers: SquadAnswers, predictions: Mapping[str, str]
-) -> dict[str, float | int]:
-  """Returns the mean scores in percent, with 2.0 also by kind of question.
-
-  Returns:
-    `exact_match`, `f1`, `total`; for 2.0 also `HasAns_exact`, `HasAns_f1`,
-    `HasAns_total` for questions with an answer, and `NoAns_*` for others.
-  """
-  scores = squad_scores(answers, predictions)
-  parts = {"": [*scores.values()], "HasAns_": [], "NoAns_": []}
-  for qas_id, score in scores.items() if answers.is_v2 else ():
-    prefix = "HasAns_" if answers.texts[qas_id] else "NoAns_"
-    parts[prefix].append(score)
-  summary: dict[str, float | int] = {}
-  for prefix, part in parts.items():
-    if part:
-      exact, f1 = zip(*part)
-      exact_name = f"{prefix}exact" if prefix else "exact_match"
-      summary[exact_name] = 100.0 * sum(exact) / len(part)
-      summary[f"{prefix}f1"] = 100.0 * sum(f1) / len(part)
-      summary[f"{prefix}total"] = len(part)
-  return summary
-
-
-def best_null_thresholds(
-  answers: SquadAnswers,
+def compute_scores(
+  rows: Sequence[Row],
   predictions: Mapping[str, str],
-  null_odds: Mapping[str, float],
-) -> dict[str, float]:
-  """Finds the null thresholds with the highest exact match and F1.
+  version_2_with_negative: bool = False,
+  null_odds: Mapping[str, float] | None = None,
+  spans: Mapping[str, str] | None = None,
+) -> dict[str, float | int]:
+  """Returns the mean scores of predictions in percent.
+
+  Data with a question that is marked impossible count as SQuAD 2.0. So do data
+  with an empty list of answers if `version_2_with_negative` is set. Questions
+  with no list at all are not scored, with a warning. A question without a
+  prediction scores 0.
 
   Args:
-    answers: the accepted answers.
-    predictions: texts by question id, preferably none of them "": a threshold
-      cannot change "" to a text.
-    null_odds: the score of "" minus the score of the text, by question id.
+    rows: the questions and their accepted answers.
+    predictions: the texts of the answers, by question id; "" for none.
+    version_2_with_negative: whether an empty list is a right answer.
+    null_odds: the score of "" minus that of the text in `spans`, by question
+      id.
+    spans: the best texts besides "", by question id; by default the
+      predictions.
 
   Returns:
-    `best_exact` and `best_f1` in percent; `best_exact_thresh` and
-    `best_f1_thresh`, the null odds above which the answer is "".
+    {} without answers; see `has_answers`. Otherwise `exact_match`, `f1`,
+    `total`; for 2.0 also `HasAns_exact`, `HasAns_f1`, `HasAns_total` for
+    questions with an answer, and `NoAns_*` for others. With null_odds, also
+    `best_exact` and `best_f1` at the best thresholds, which are
+    `best_exact_thresh` and `best_f1_thresh`: the odds above which the answer
+    is "".
   """
-  ids = sorted(answers.texts, key=lambda qas_id: null_odds[qas_id])
+  if not has_answers(rows):
+    return {}
+  texts = {r["id"]: r["answers"] for r in rows if r["answers"] is not None}
+  if unanswered := [row["id"] for row in rows if row["answers"] is None]:
+    logging.warning(
+      f"{len(unanswered)} of {len(rows)} questions have no `answers`, such as "
+      f"{unanswered[0]}. They are not scored."
+    )
+  is_v2 = any(row.get("is_impossible") for row in rows)
+  is_v2 = is_v2 or (version_2_with_negative and [] in texts.values())
+  scores = {
+    qas_id: _score(predictions.get(qas_id), accepted, is_v2)
+    for qas_id, accepted in texts.items()
+  }
+  groups = {"": [*scores.values()]}
+  if is_v2:
+    groups["HasAns_"] = [scores[i] for i, accepted in texts.items() if accepted]
+    groups["NoAns_"] = [scores[i] for i in texts if not texts[i]]
+  results: dict[str, float | int] = {}
+  for prefix, group in groups.items():
+    if group:
+      exact, f1 = zip(*group)
+      exact_name = f"{prefix}exact" if prefix else "exact_match"
+      results[exact_name] = 100.0 * sum(exact) / len(group)
+      results[f"{prefix}f1"] = 100.0 * sum(f1) / len(group)
+      results[f"{prefix}total"] = len(group)
+  if null_odds:
+    spans = predictions if spans is None else spans
+    # The change of both totals if a question is answered with its text.
+    gains = {
+      qas_id: _score(spans.get(qas_id), accepted, is_v2)
+      if accepted
+      else (-float(bool(spans.get(qas_id))),) * 2
+      for qas_id, accepted in texts.items()
+    }
+    num_unanswerable = sum(not accepted for accepted in texts.values())
+    results |= _best_null_thresholds(gains, null_odds, num_unanswerable)
+  return results
+
+
+def _score(
+  prediction: str | None, texts: Sequence[str], is_v2: bool
+) -> tuple[float, float]:
+  """Returns the exact match and the F1 of a question, each in [0, 1]."""
+  if prediction is None:
+    return 0.0, 0.0
+  if is_v2:
+    # 2.0 drops answers that contain only articles and punctuation.
+    texts = [text for text in texts if normalize_answer(text)]
+  exact = max(exact_match(prediction, text) for text in texts or [""])
+  f1 = max((token_f1(prediction, text) for text in texts), default=exact)
+  return exact, f1
+
+
+def _best_null_thresholds(
+  gains: Mapping[str, tuple[float, float]],
+  null_odds: Mapping[str, float],
+  num_unanswerable: int,
+) -> dict[str, float]:
+  ids = sorted(gains, key=lambda qas_id: null_odds[qas_id])
   odds = np.array([null_odds[qas_id] for qas_id in ids], np.float64)
   # A threshold cannot separate questions with equal odds.
   is_reachable = np.concatenate([[True], odds[1:] != odds[:-1], [True]])
-  num_unanswerable = sum(not texts for texts in answers.texts.values())
-  scores = squad_scores(answers, predictions)
   best = {}
   for i, name in enumerate(("best_exact", "best_f1")):
-    # The change of the total if a question is answered with its text.
-    gains = [
-      scores[qas_id][i]
-      if answers.texts[qas_id]
-      else -float(bool(predictions.get(qas_id)))
-      for qas_id in ids
-    ]
     # Totals for text answers to no question, the first, the first two, ...
-    totals = num_unanswerable + np.concatenate([[0.0], np.cumsum(gains)])
+    sums = np.cumsum([0.0, *(gains[qas_id][i] for qas_id in ids)])
+    totals = num_unanswerable + sums
     index = int(np.argmax(np.where(is_reachable, totals, -np.inf)))
     best[name] = 100.0 * float(totals[index]) / len(ids)
     threshold = odds[index - 1] if index else odds[0] - 1.0
@@ -212,37 +203,33 @@ def read_predictions(files: str) -> dict[str, str]:
 def evaluate_files(
   predictions_file: str, data_file: str, null_odds_file: str | None = None
 ) -> dict[str, float | int]:
-  """Returns the scores of `squad_summary` for files of `read_predictions`.
+  """Returns `compute_scores` of a file of `read_predictions`.
 
-  A question without a prediction counts as wrong, with a warning. Null odds, by
-  question id, add `best_null_thresholds`.
+  A question without a prediction counts as wrong, with a warning.
 
   Raises:
     ValueError: if a file has another format, or if they do not belong together.
   """
-  # Only predictions of SQuAD 2.0 come with null odds.
-  answers = correct_answers(
-    read_squad_examples(data_file, is_training=False),
-    version_2_with_negative=null_odds_file is not None,
-  )
-  if answers is None:
+  rows = read_squad_examples(data_file, is_training=False)
+  if not has_answers(rows):
     raise ValueError(f"{data_file} has no answers to score against.")
+  ids = {row["id"] for row in rows if row["answers"] is not None}
   predictions = read_predictions(predictions_file)
-  missing = answers.texts.keys() - predictions.keys()
-  if len(missing) == len(answers.texts):
+  missing = ids - predictions.keys()
+  if missing == ids:
     raise ValueError(f"{predictions_file} answers no question of {data_file}.")
   if missing:
     logging.warning(
-      f"{predictions_file} lacks {len(missing)} of {len(answers.texts)} "
-      f"questions, such as {min(missing)}. They count as wrong."
+      f"{predictions_file} lacks {len(missing)} of {len(ids)} questions, such "
+      f"as {min(missing)}. They count as wrong."
     )
-  results = squad_summary(answers, predictions)
+  null_odds = None
   if null_odds_file:
     null_odds = json_files.read(null_odds_file, dict[str, float])
-    if absent := answers.texts.keys() - null_odds.keys():
+    if absent := ids - null_odds.keys():
       raise ValueError(
         f"{null_odds_file} lacks {len(absent)} questions of {data_file}, "
         f"such as {min(absent)}."
       )
-    results |= best_null_thresholds(answers, predictions, null_odds)
-  return results
+  # Only predictions of SQuAD 2.0 come with null odds.
+  return compute_scores(rows, predictions, null_odds is not None, null_odds)

@@ -31,17 +31,42 @@ class SwagTask(base.Task[TaskSettings]):
   @property
   def files(self) -> Mapping[str, base.SplitFile]:
     """The file of each split."""
-    names = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}
-    return {
-      split: base.SplitFile(
-        os.path.join(self.config.data_dir, name), "data_dir"
-      )
-      for split, name in names.items()
-    }
+    files = {}
+    for split, name in (("train", "train"), ("dev", "val"), ("test", "test")):
+      path = os.path.join(self.config.data_dir, f"{name}.csv")
+      files[split] = base.SplitFile(path, "data_dir")
+    return files
 
   def read(self, split: str) -> Sequence[Row]:
-    """Reads the rows of a split."""
-    return read_rows(self.files[split].path or "", split != "test")
+    """Reads a file with SWAG's columns: sent1, sent2, ending0 and so on, label.
+
+    A row has `id`, its file and line; the `context`; the `choices`; and the
+    index of the right one as `label`, unless it is a test file. A file may have
+    any number of endings, and sent2 may be empty or missing.
+    """
+    path, has_labels = str(self.files[split].path), split != "test"
+    prefix = os.path.splitext(os.path.basename(path))[0]
+
+    def convert(line: int, cells: Any) -> Row:
+      # Zellers et al. 2018. Sentence A is "the given sentence", and sentence B
+      # "a possible continuation" (Devlin et al. 2019, 4.4). The endings
+      # complete a second sentence, whose beginning therefore belongs to B.
+      context = tables.get_text(cells, "sent1", may_be_empty=not has_labels)
+      choices: list[str] = []
+      while (ending := f"ending{len(choices)}") in cells:
+        text = tables.get_text(cells, ending, may_be_empty=not has_labels)
+        choices.append(f"{cells.get('sent2', '')} {text}".strip())
+      row: Row = {"id": f"{prefix}-{line - 1}", "context": context}
+      row["choices"] = choices
+      if has_labels:
+        row["label"] = read_label(cells["label"], len(choices))
+      return row
+
+    needed = ["sent1", "ending0", "ending1"] + ["label"] * has_labels
+    rows = list(tables.read(tables.Table(path, "csv", needed), convert))
+    if not rows:
+      raise ValueError(f"{path} holds no examples.")
+    return rows
 
   def add_label(self, row: Row, label: Any, split: str) -> Row:
     """Adds the index of the right choice."""
@@ -101,39 +126,6 @@ class SwagTask(base.Task[TaskSettings]):
     ]
     results.write_probabilities(output_dir, objects)
     return {}
-
-
-def read_rows(path: str, has_labels: bool) -> list[Row]:
-  """Reads a file with SWAG's columns: sent1, sent2, ending0 and so on, label.
-
-  A row has `id`, its file and line; the `context`; the `choices`; and the index
-  of the right one as `label`, if the file has labels. A file may have any
-  number of endings, and sent2 may be empty or missing.
-
-  Raises ValueError with file and line for a faulty row, or if there is none.
-  """
-  prefix = os.path.splitext(os.path.basename(path))[0]
-
-  def convert(line: int, cells: Any) -> Row:
-    # Zellers et al. 2018. Sentence A is "the given sentence", and sentence B "a
-    # possible continuation" (Devlin et al. 2019, 4.4). The endings complete a
-    # second sentence, whose beginning therefore belongs to B.
-    context = tables.get_text(cells, "sent1", may_be_empty=not has_labels)
-    choices: list[str] = []
-    while (ending := f"ending{len(choices)}") in cells:
-      text = tables.get_text(cells, ending, may_be_empty=not has_labels)
-      choices.append(f"{cells.get('sent2', '')} {text}".strip())
-    row: Row = {"id": f"{prefix}-{line - 1}", "context": context}
-    row["choices"] = choices
-    if has_labels:
-      row["label"] = read_label(cells["label"], len(choices))
-    return row
-
-  needed = ["sent1", "ending0", "ending1"] + ["label"] * has_labels
-  rows = list(tables.read(tables.Table(path, "csv", needed), convert))
-  if not rows:
-    raise ValueError(f"{path} holds no examples.")
-  return rows
 
 
 def read_label(label: Any, num_choices: int) -> int:

@@ -1,7 +1,6 @@
 """LoRA: trained weights, contents of checkpoints, and resumed runs."""
 
 import json
-import pathlib
 import shutil
 
 import keras
@@ -13,14 +12,10 @@ from bert_tf import modeling
 from bert_tf.checkpoint import checkpoint_names, checkpoints
 from bert_tf.model import heads
 from bert_tf.model.layers import lora
-from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.classification import config as classification_config
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
-from tests.support import runs
+from tests.support import runs, worlds
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
-VOCAB = GOLDEN / "tiny" / "vocab.txt"
 CONFIG = modeling.BertConfig(**runs.CONFIG)
 IDS = {"input_ids": [[1, 2, 3], [4, 5, 0]]}
 QUERY = "bert/encoder/layer_0/attention/self/query"
@@ -128,99 +123,62 @@ def test_lora_needs_a_bert_and_a_rank_that_fits():
     )
 
 
-def make(folder, output_dir, do_train=True, do_predict=False, **train):
-  return classification_config.ClassificationConfig(
-    task_name="tsv",
-    data_dir=str(folder),
-    bert_config_file=str(folder / "config.json"),
-    vocab_file=str(folder / "vocab.txt"),
-    max_seq_length=16,
-    do_train=do_train,
-    do_eval=not do_train,
-    do_predict=do_predict,
-    num_train_epochs=2,
-    train=training_config.FineTuningTrainConfig(
-      **{
-        "output_dir": str(folder / output_dir),
-        "train_batch_size": 4,
-        "learning_rate": 1e-2,
-        "save_checkpoints_steps": 1,
-        "use_xla": False,
-        **train,
-      }
-    ),
-  )
-
-
-def read_tensors(path):
-  reader = checkpoints.CheckpointReader(str(path))
+def read_tensors(folder):
+  reader = checkpoints.CheckpointReader(f"{folder}/model.ckpt-2")
   return {name: reader.get(name) for name in reader.shapes}
 
 
-TEXTS = {"of a of": "good", "and and": "bad", "the": "good", "in": "bad"}
+@pytest.fixture
+def world(tmp_path):
+  return worlds.World(tmp_path, worlds.write_models(tmp_path / "models"))
 
 
-def write_data_and_bert(folder):
-  """Writes data, config and vocabulary; returns the values of bert.ckpt."""
-  lines = ["text\tlabel", *("\t".join(item) for item in TEXTS.items())]
-  for split in ("train", "dev", "test"):
-    (folder / f"{split}.tsv").write_text("\n".join(lines))
-  (folder / "config.json").write_text(json.dumps(runs.CONFIG))
-  shutil.copy(VOCAB, folder / "vocab.txt")
-  base = heads.ClassifierModel(CONFIG, 2)
-  start = {v.path: v.numpy() for v in base.weights if v.path[:4] == "bert"}
-  checkpoints.write(str(folder / "bert.ckpt"), start)
-  return start
+def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(world):
+  def run(output_dir, do_train=True, **train):
+    train = {
+      "output_dir": world.path(output_dir),
+      "learning_rate": 1e-2,
+      "save_checkpoints_steps": 1,
+      **train,
+    }
+    return world.classify(
+      train=train, do_train=do_train, do_eval=not do_train, num_train_epochs=2
+    )
 
-
-def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(tmp_path):
-  start = write_data_and_bert(tmp_path)
-  init = {"init_checkpoint": str(tmp_path / "bert.ckpt")}
-  fine_tuning.run(make(tmp_path, "out", lora_rank=2, lora_alpha=4.0, **init))
-  run = json.loads((tmp_path / "out" / "run.json").read_text())
-  training = run["training"]
+  encoder = world.model("encoder")
+  reader = checkpoints.CheckpointReader(f"{encoder}/model.ckpt-1")
+  start = {n: reader.get(n) for n in reader.shapes if n.startswith("bert/")}
+  init = {"init_checkpoint": encoder}
+  run("out", lora_rank=2, lora_alpha=4.0, **init)
+  training = json.loads((world.folder / "out/run.json").read_text())["training"]
   assert (training["lora_rank"], training["lora_alpha"]) == (2, 4.0)
-  result = read_tensors(tmp_path / "out" / "model.ckpt-2")
-  slots = {n for n in result if n.endswith("/adam_m")}
-  assert len(slots) == 2 * 4 + 2
+  result = read_tensors(world.path("out"))
+  # Of each layer's four projections A and B, and of the head.
+  assert len([n for n in result if n.endswith("/adam_m")]) == 2 * 8 + 2
   assert result[f"{QUERY}/lora_kernel_b"].any()
-  changed = {n for n in start if (result[n] != start[n]).any()}
+  changed = [n for n in start if (result[n] != start[n]).any()]
   assert {n.rpartition("/")[2] for n in changed} == {"kernel"}
-  assert len(changed) == 4
+  assert len(changed) == 8
 
   # A run that was killed after the first step; rank and alpha are its own.
-  (tmp_path / "killed").mkdir()
-  for path in (tmp_path / "out").iterdir():
-    if path.is_file() and "ckpt-2" not in path.name:
-      shutil.copy(path, tmp_path / "killed")
-  names = [f"model.ckpt-{i}" for i in (0, 1)]
-  (tmp_path / "killed" / "checkpoint").write_text(
-    f'model_checkpoint_path: "{names[1]}"\n'
-    + "".join(f'all_model_checkpoint_paths: "{n}"\n' for n in names)
-  )
-  fine_tuning.run(make(tmp_path, "killed", **init))
-  resumed = read_tensors(tmp_path / "killed" / "model.ckpt-2")
+  ignored = shutil.ignore_patterns("*ckpt-2*", "adapter")
+  shutil.copytree(world.path("out"), world.path("killed"), ignore=ignored)
+  state = 'model_checkpoint_path: "model.ckpt-1"\n'
+  state += 'all_model_checkpoint_paths: "model.ckpt-1"\n'
+  world.write("killed/checkpoint", state)
+  run("killed", **init)
+  resumed = read_tensors(world.path("killed"))
   assert resumed.keys() == result.keys()
   for name, value in result.items():
     np.testing.assert_array_equal(resumed[name], value, name)
 
-  # From only the base and the adapter, and from a stripped checkpoint.
-  expected = fine_tuning.run(make(tmp_path, "out", do_train=False))
-  shutil.copytree(tmp_path / "out", tmp_path / "new", ignore=_not_run_files)
-  evaluated = fine_tuning.run(
-    make(
-      tmp_path,
-      "new",
-      do_train=False,
-      lora_adapter=str(tmp_path / "out"),
-      **init,
-    )
-  )
+  # From only the base and the adapter.
+  expected = run("out", do_train=False)
+  labels = (world.folder / "out/label_map.json").read_bytes()
+  world.write("new/label_map.json", labels)
+  adapter = world.path("out")
+  evaluated = run("new", do_train=False, lora_adapter=adapter, **init)
   assert evaluated["loss"] == pytest.approx(expected["loss"], abs=1e-5)
   words = r"lora_kernel_a.* is \(16, 2\), but the model's is \(16, 3\)"
   with pytest.raises(ValueError, match=words):
-    fine_tuning.run(make(tmp_path, "out", lora_rank=3))
-
-
-def _not_run_files(folder, names):
-  return [n for n in names if n != "label_map.json"]
+    run("out", lora_rank=3)

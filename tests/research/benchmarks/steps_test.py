@@ -91,20 +91,3 @@ def test_every_second_round_is_reversed(fake, tmp_path, capfd):
   # are 0.1099 GFLOP/s, relative to 0.001.
   used = parse_rows(capfd.readouterr().out)["True"][4]
   assert float(used.rstrip("%")) == pytest.approx(10991, rel=1e-3)
-
-
-def test_a_crash_is_reported_in_its_row_and_at_the_end(fake, tmp_path, capfd):
-  script = tmp_path / "crash.py"
-  script.write_text("raise SystemError('out of cheese')")
-  with pytest.raises(ValueError, match="broken"):
-    steps.measure(
-      make_config(tmp_path),
-      "train",
-      (
-        steps.Program("broken", str(script), True, ("json",)),
-        steps.Program("fine", fake, True, ("json",)),
-      ),
-    )
-  rows = parse_rows(capfd.readouterr().out)
-  assert rows["broken"][0] == "failed," and "cheese" in rows["broken"]
-  assert rows["fine"][0] == "3.0"

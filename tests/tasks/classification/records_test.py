@@ -1,7 +1,6 @@
 """Records are written once; batches are cut to their longest example."""
 
 import json
-import pathlib
 import shutil
 
 import numpy as np
@@ -13,11 +12,8 @@ from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification.config import ClassificationConfig
 from bert_tf.tasks.classification.task import ClassificationTask
 from bert_tf.training import estimator
-from tests.support import own_classification, runs, setups
+from tests.support import own_classification, runs, setups, tiny_models
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
-CONFIG = runs.CONFIG
-LABELS = ("bad", "good")
 LENGTH = 32
 # Texts of 1 to 29 words.
 DATA = [
@@ -26,37 +22,12 @@ DATA = [
 ]
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-  return tokenization.FullTokenizer(str(GOLDEN / "tiny" / "vocab.txt"))
-
-
-def make_task(tokenizer):
-  return setups.make(
-    ClassificationConfig,
-    tokenizer,
-    LENGTH,
-    LABELS,
-    task_name="tsv",
-    data_dir="",
-  )
-
-
-def encode(folder, tokenizer):
-  return setups.encode(make_task(tokenizer), DATA, folder, "train")
-
-
-CASED = tokenization.FullTokenizer(
-  str(GOLDEN / "tiny" / "vocab.txt"), do_lower_case=False
-)
-
-
 def make(folder, output_dir, **changes):
   """Returns the config of a run on the examples, written to a folder."""
   rows = [(row["text"].strip(), row["label"]) for row in DATA]
   own_classification.write_tsv(folder / "train.tsv", rows)
   (folder / "config.json").write_text(json.dumps(runs.CONFIG))
-  shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
+  shutil.copy(tiny_models.TINY / "vocab.txt", folder)
   train = {
     "train_batch_size": 4,
     "learning_rate": 1e-2,
@@ -105,12 +76,21 @@ def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
       traces.append(features["input_ids"].shape)
       return super().compute_losses(outputs, features)
 
+  tokenizer = tokenization.FullTokenizer(str(tiny_models.TINY / "vocab.txt"))
+  task = setups.make(
+    ClassificationConfig,
+    tokenizer,
+    LENGTH,
+    ("bad", "good"),
+    task_name="tsv",
+    data_dir="",
+  )
   runner = estimator.Estimator(
-    Traced(**vars(make_task(CASED))),
-    modeling.BertConfig.from_dict(CONFIG),
+    Traced(**vars(task)),
+    modeling.BertConfig.from_dict(runs.CONFIG),
     make(tmp_path, tmp_path / "out").train,
   )
-  singles = encode(tmp_path, CASED).evaluation(1)
+  singles = setups.encode(task, DATA, tmp_path, "train").evaluation(1)
   assert len({tuple(b["input_ids"].shape) for b in singles}) > 4
   runner.load_for_inference()
   runner.evaluate(singles)

@@ -317,15 +317,12 @@ def test_an_accuracy_is_near_chance_up_to_two_standard_errors(
   tmp_path, num, num_hits, is_near
 ):
   labels = ["good"] * num + ["bad"] * (100 - num)
-  other = {"good": "bad", "bad": "good"}
   rows = [{"text": "a", "label": label} for label in labels]
-  found = [
-    label if i < num_hits else other[label] for i, label in enumerate(labels)
-  ]
-  chances = [[0.0, 1.0] if label == "good" else [1.0, 0.0] for label in found]
+  is_good = [(i < num_hits) == (x == "good") for i, x in enumerate(labels)]
   task = make_task()
+  answers = to_answers(task, [[1.0 - good, good] for good in is_good])
   with runs.logged() as log:
-    task.write_evaluation(str(tmp_path), rows, to_answers(task, chances))
+    task.write_evaluation(str(tmp_path), rows, answers)
   assert ("close to chance" in log()) == is_near
 
 
@@ -354,31 +351,26 @@ def test_a_test_file_may_have_labels(tmp_path):
 # 3 true and 2 false positives, 1 false and 2 true negatives.
 LABELS, CHANCES = "11100100", [0.9, 0.8, 0.6, 0.7, 0.9, 0.2, 0.4, 0.3]
 NUMBERS, PREDICTED = [0.0, 1.0, 2.0, 5.0], [0.1, 3.0, 2.0, 2.5]
+ROOT = np.sqrt((3 + 2) * (3 + 1) * (2 + 2) * (2 + 1))
+# The results of each task by name.
+OFFICIAL = {
+  "mrpc": {"f1": 2 * 3 / (2 * 3 + 2 + 1)},
+  "cola": {"matthews_correlation": (3 * 2 - 2 * 1) / ROOT},
+  "sts-b": {
+    "pearson": np.corrcoef(NUMBERS, PREDICTED)[0, 1],
+    "spearman": np.corrcoef([0, 1, 2, 3], [0, 3, 1, 2])[0, 1],
+  },
+}
 
 
-def test_official_metrics_match_a_count_by_hand():
-  probabilities = [[1 - p, p] for p in CHANCES]
-  root = np.sqrt((3 + 2) * (3 + 1) * (2 + 2) * (2 + 1))
-  numbers = [[number] for number in PREDICTED]
-  ranks = np.corrcoef([0, 1, 2, 3], [0, 3, 1, 2])[0, 1]
-  for name, labels, outputs, expected in (
-    ("mrpc", LABELS, probabilities, {"f1": 2 * 3 / (2 * 3 + 2 + 1)}),
-    (
-      "cola",
-      LABELS,
-      probabilities,
-      {"matthews_correlation": (3 * 2 - 2 * 1) / root},
-    ),
-    (
-      "sts-b",
-      NUMBERS,
-      numbers,
-      {"pearson": np.corrcoef(NUMBERS, PREDICTED)[0, 1], "spearman": ranks},
-    ),
-  ):
-    task, rows = make_official(name), [{"label": label} for label in labels]
-    scores = task.score(rows, to_answers(task, outputs))
-    assert scores == pytest.approx(expected)
+@pytest.mark.parametrize("name", OFFICIAL)
+def test_official_metrics_match_a_count_by_hand(name):
+  labels, outputs = LABELS, [[1 - p, p] for p in CHANCES]
+  if name == "sts-b":
+    labels, outputs = NUMBERS, [[number] for number in PREDICTED]
+  task, rows = make_official(name), [{"label": label} for label in labels]
+  scores = task.score(rows, to_answers(task, outputs))
+  assert scores == pytest.approx(OFFICIAL[name])
 
 
 def test_f1_of_a_single_label_does_not_count_its_absence():

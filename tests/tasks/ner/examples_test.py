@@ -4,14 +4,11 @@ import gzip
 
 import pytest
 
+from bert_tf import tokenization
 from bert_tf.tasks.ner import task as ner
-from bert_tf.tasks.ner.examples import (
-  infer_labels,
-  read_sentences,
-  to_iob2,
-  to_labels,
-)
-from tests.support import runs
+from bert_tf.tasks.ner.config import NerConfig
+from bert_tf.tasks.ner.examples import read_sentences, to_labels
+from tests.support import runs, setups, tiny_models
 
 # The shared task's own numbers (Tjong Kim Sang and De Meulder 2003, tables 1
 # and 2): sentences as blank lines count them, that is with one for each
@@ -24,36 +21,53 @@ CONLL_2003 = {
 IOB2_NAMES = {"train": "train", "testa": "dev", "testb": "test"}
 
 
-def read(tmp_path, text, **settings):
-  path = tmp_path / "x.txt"
+def make_task(folder, labels=None, **settings):
+  tokenizer = tokenization.FullTokenizer(str(tiny_models.TINY / "vocab.txt"))
+  settings = {"data_dir": str(folder), "train_file": "x.txt", **settings}
+  return setups.make(NerConfig, tokenizer, 16, labels, **settings)
+
+
+def read(folder, text, labels=None, **columns):
+  """Returns the rows of a file, with tags of IOB2 or these labels."""
+  path = folder / "x.txt"
   path.write_bytes(text.encode(errors="surrogateescape"))
-  return read_sentences(str(path), **settings)
+  return make_task(folder, labels, **columns).read("train")
 
 
-def test_words_and_tags_are_the_first_and_the_last_column(tmp_path):
-  # A sentence begins outside of entities, so I-PER is B-PER.
-  text = "EU NNP I-NP B-ORG\nrejects\tVBZ \t I-VP\tO \r\n\n\nPeter X X I-PER"
-  first, second = read(tmp_path, text)
-  assert (first["words"], first["label"]) == (["EU", "rejects"], ["B-ORG", "O"])
-  assert (second["words"], second["label"]) == (["Peter"], ["B-PER"])
-  assert (first["line"], second["line"]) == (1, 5)
+# The content of a file; the words and tags of its sentences.
+FILES = {
+  "the first and the last column": (
+    # A sentence begins outside of entities, so I-PER is B-PER.
+    "EU NNP I-NP B-ORG\nrejects\tVBZ \t I-VP\tO \r\n\n\nPeter X X I-PER",
+    [("EU rejects", "B-ORG O"), ("Peter", "B-PER")],
+  ),
+  "an empty cell between tabs": (
+    "EU\tNNP\tB-ORG\nsays\t\tO\n",
+    [("EU says", "B-ORG O")],
+  ),
+  "aligned columns": (
+    "EU\t\tB-ORG\nsays\tO\n",
+    [("EU says", "B-ORG O")],
+  ),
+  "other white space": (
+    "10\u00a0000 O\na\u2028b O\n\u3000 O\n",
+    [("10\u00a0000 a\u2028b \u3000", "O O O")],
+  ),
+}
 
 
-def test_a_word_has_blanks_in_a_line_with_tabs(tmp_path):
-  text = "-DOCSTART- (1)\tO\n\nNew York\tB-LOC\nis O\n\n big \t O\n"
-  first, second = read(tmp_path, text)
-  assert (first["words"], first["label"]) == (
-    ["New York", "is"],
-    ["B-LOC", "O"],
-  )
-  assert (second["words"], second["document"]) == (["big"], 1)
-  with pytest.raises(ValueError, match="x.txt:2: 3 columns.*tabs"):
-    read(tmp_path, "New York\tB-LOC\nNew York B-LOC\n")
+@pytest.mark.parametrize("name", FILES)
+def test_words_and_tags_are_read(tmp_path, name):
+  text, expected = FILES[name]
+  rows = read(tmp_path, text)
+  found = [(" ".join(r["words"]), " ".join(r["label"])) for r in rows]
+  assert found == expected
 
 
 @pytest.mark.parametrize("word", ["New York", "York"])
 def test_written_predictions_are_read_back_unchanged(tmp_path, word):
-  sentences = read(tmp_path, f"-DOCSTART-\tO\n\n{word}\tB-LOC\nis\tO\n")
+  # A word has blanks in a line with tabs.
+  sentences = read(tmp_path, f"-DOCSTART- (1)\tO\n\n {word}\tB-LOC\nis \tO\n")
   path = tmp_path / "predictions.txt"
   ner.write_conll(str(path), sentences, [("O", "B-LOC")])
   (predicted,) = read_sentences(str(path))
@@ -70,17 +84,12 @@ def test_columns_can_be_chosen(tmp_path):
   assert sentence["label"] == ["B-PER", "O"]
 
 
-def test_a_cell_between_tabs_may_be_empty(tmp_path):
-  (sentence,) = read(tmp_path, "EU\tNNP\tB-ORG\nsays\t\tO\n")
-  assert sentence["label"] == ["B-ORG", "O"]
-  # Several tabs may also align the columns.
-  (sentence,) = read(tmp_path, "EU\t\tB-ORG\nsays\tO\n")
-  assert sentence["label"] == ["B-ORG", "O"]
-
-
-def test_files_of_words_have_no_tags(tmp_path):
-  (sentence,) = read(tmp_path, "O\nPeter\n")
-  assert sentence["words"] == ["O", "Peter"] and "label" not in sentence
+def test_only_test_files_may_lack_tags(tmp_path):
+  (tmp_path / "test.txt").write_text("O\nPeter\n")
+  (row,) = make_task(tmp_path).read("test")
+  assert row["words"] == ["O", "Peter"] and "label" not in row
+  with pytest.raises(ValueError, match="x.txt has no column of tags"):
+    read(tmp_path, "O\nPeter\n")
 
 
 def test_document_starts_end_sentences_and_are_counted(tmp_path):
@@ -98,11 +107,6 @@ def test_document_starts_end_sentences_and_are_counted(tmp_path):
   ]
 
 
-def test_only_blanks_and_tabs_separate_columns(tmp_path):
-  (sentence,) = read(tmp_path, "10\u00a0000 O\na\u2028b O\n\u3000 O\n")
-  assert sentence["words"] == ["10\u00a0000", "a\u2028b", "\u3000"]
-
-
 def test_a_byte_order_mark_and_compression_are_removed(tmp_path):
   path = tmp_path / "x.txt.gz"
   path.write_bytes(gzip.compress("\ufeffEU B-ORG\n".encode()))
@@ -110,37 +114,30 @@ def test_a_byte_order_mark_and_compression_are_removed(tmp_path):
   assert (sentence["words"], sentence["label"]) == (["EU"], ["B-ORG"])
 
 
-# Tags in IOB1 or IOB2, and the same tags in IOB2.
+# Tags, the labels of a model, and those that the tags mean. Without labels,
+# tags in IOB1 or IOB2 become IOB2.
 CONVERSIONS = [
-  ("O I-PER I-PER O", "O B-PER I-PER O"),
-  ("I-PER B-PER I-PER", "B-PER B-PER I-PER"),
-  ("I-PER I-LOC I-LOC", "B-PER B-LOC I-LOC"),
-  ("I-PER O I-PER", "B-PER O B-PER"),
-  ("B-PER I-PER B-PER", "B-PER I-PER B-PER"),
-  ("I-A-B I-A-B I-A", "B-A-B I-A-B B-A"),
-  ("O I I O I B", "O B I O B B"),
+  ("O I-PER I-PER O", None, "O B-PER I-PER O"),
+  ("I-PER B-PER I-PER", None, "B-PER B-PER I-PER"),
+  ("I-PER I-LOC I-LOC", None, "B-PER B-LOC I-LOC"),
+  ("I-PER O I-PER", None, "B-PER O B-PER"),
+  ("B-PER I-PER B-PER", None, "B-PER I-PER B-PER"),
+  ("I-A-B I-A-B I-A", None, "B-A-B I-A-B B-A"),
+  ("O I I O I B", None, "O B I O B B"),
+  ("O NNP S-X B- BPER", None, "O None None None None"),
+  ("B-PER I-PER O", "O PER LOC", "PER PER O"),
+  ("PER PER O LOC", "O PER LOC", "PER PER O LOC"),
+  ("I-PER I-PER B-PER", "O I-PER", "I-PER I-PER I-PER"),
+  ("PER PER LOC", "O B-PER I-PER B-LOC", "B-PER I-PER B-LOC"),
+  ("INST INST", "O INST", "INST INST"),
+  ("S-PER B-X E-X", "O S-PER B-X E-X", "S-PER B-X E-X"),
+  ("O NNP B-X", "O B-PER I-PER", "O None None"),
 ]
 
 
-@pytest.mark.parametrize("tags, expected", CONVERSIONS)
-def test_both_schemes_become_iob2(tags, expected):
-  assert to_iob2(tags.split()) == expected.split()
-
-
-@pytest.mark.parametrize(
-  ("tags", "labels", "expected"),
-  [
-    ("B-PER I-PER O", "O PER LOC", "PER PER O"),
-    ("PER PER O LOC", "O PER LOC", "PER PER O LOC"),
-    ("I-PER I-PER B-PER", "O I-PER", "I-PER I-PER I-PER"),
-    ("PER PER LOC", "O B-PER I-PER B-LOC", "B-PER I-PER B-LOC"),
-    ("INST INST", "O INST", "INST INST"),
-    ("S-PER B-X E-X", "O S-PER B-X E-X", "S-PER B-X E-X"),
-    ("O NNP B-X", "O B-PER I-PER", "O None None"),
-  ],
-)
-def test_tags_are_given_as_labels_of_the_model(tags, labels, expected):
-  found = to_labels(tags.split(), labels.split())
+@pytest.mark.parametrize(("tags", "labels", "expected"), CONVERSIONS)
+def test_tags_of_all_schemes_are_labels_of_the_model(tags, labels, expected):
+  found = to_labels(tags.split(), labels and labels.split())
   assert [*map(str, found)] == expected.split()
 
 
@@ -152,7 +149,8 @@ def test_tags_are_given_as_labels_of_the_model(tags, labels, expected):
   ],
 )
 def test_labels_are_both_tags_of_every_type_in_order(tmp_path, text, labels):
-  assert infer_labels(read(tmp_path, text)) == labels
+  rows = read(tmp_path, text)
+  assert make_task(tmp_path).infer(rows, "x.txt").labels.labels == labels
 
 
 # A file, and a part of the error.
@@ -162,11 +160,7 @@ FAULTS = {
     "x.txt:4: 2 columns, but 3 before",
   ),
   "more columns": ("-DOCSTART-\n\na O\nb c O\n", "x.txt:4: 3 columns, but 2"),
-  "no tag": ("a O\nb NNP\n", "x.txt:2: 'NNP'"),
-  "other scheme": ("a S-PER\n", "x.txt:1: 'S-PER'"),
-  "no type": ("a B-\n", "x.txt:1: 'B-'"),
-  "no dash": ("a BPER\n", "x.txt:1: 'BPER'"),
-  "empty": ("", "x.txt holds no words"),
+  "no tag": ("a O\n\nc O\nb NNP\n", "x.txt:4: 'NNP'"),
   "no words": ("-DOCSTART- O\n\n \n", "x.txt holds no words"),
   "JSON lines": ('{"a": [1]}\n{"a": []}\n', "x.txt:1: '[1]}' is not a tag"),
   "not UTF-8": ("a O\n\udcff O\n", "x.txt:2: not UTF-8"),
@@ -181,6 +175,11 @@ def test_a_fault_is_named_with_file_and_line(tmp_path, fault):
   assert expected in str(error.value)
 
 
+def test_an_unknown_tag_is_named_with_the_labels(tmp_path):
+  with pytest.raises(ValueError, match="x.txt:4: .*'B-X'.* O, B-P, I-P"):
+    read(tmp_path, "a O\n\na O\nb B-X\n", ("O", "B-P", "I-P"))
+
+
 @pytest.mark.parametrize("column", [{"tag_column": 3}, {"word_column": -3}])
 def test_a_missing_column_is_named(tmp_path, column):
   with pytest.raises(ValueError, match=f"x.txt:1: 2 columns.*{[*column][0]}"):
@@ -190,9 +189,9 @@ def test_a_missing_column_is_named(tmp_path, column):
 @pytest.mark.parametrize("name", CONLL_2003)
 def test_conll_2003_has_its_published_numbers(unpacked, name):
   folder = unpacked("conll2003")
-  path = folder / "iob1_docstart" / f"eng.{name}"
   with runs.logged() as log:
-    sentences = read_sentences(str(path))
+    task = make_task(folder / "iob1_docstart", train_file=f"eng.{name}")
+    sentences = task.read("train")
   assert not log()
   tags = [tag for sentence in sentences for tag in sentence["label"]]
   documents = sentences[-1]["document"]

@@ -1,7 +1,5 @@
 """Scores of entities by hand, and the files that conlleval reads."""
 
-import sys
-
 import pytest
 
 from bert_tf.tasks.ner import task as ner
@@ -86,12 +84,6 @@ def test_labels_of_other_schemes_are_scored(gold, predicted, labels):
   found = {name: results[name] for name in ("f1", "PER_f1", "LOC_f1")}
   assert found == pytest.approx({"f1": 2 / 3, "PER_f1": 1, "LOC_f1": 0})
   assert len(results) == 9
-
-
-def test_without_seqeval_the_error_says_how_to_get_it(monkeypatch):
-  monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
-  with pytest.raises(ImportError, match=r"\[ner\]'"):
-    ner.import_seqeval()
 
 
 def test_predictions_are_in_the_columns_of_conlleval(tmp_path):

@@ -1,17 +1,20 @@
 """Answers from logits: the original's files, brute force, hand examples."""
 
 import gzip
+import itertools
 import json
 import unicodedata
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bert_tf import tokenization
 from bert_tf.tasks.squad import decoding
-from bert_tf.tasks.squad.config import SquadSettings
-from bert_tf.tasks.squad.examples import make_row, read_squad_examples
-from bert_tf.tasks.squad.task import make_windows
+from bert_tf.tasks.squad.config import SquadConfig
+from bert_tf.tasks.squad.examples import read_squad_examples
+from tests.support import setups
 
 WORDS = "The steve smith lived in a house near Steve Smith's barn".split()
 PIECES = "[PAD] [UNK] [CLS] [SEP] the steve smith lived in a house near barn"
@@ -25,42 +28,39 @@ def tokenizer(tmp_path_factory):
   return tokenization.FullTokenizer(str(path))
 
 
-def make_question(text):
-  return make_row("q", "near house", text, None)
-
-
-def cut_context(tokenizer, row, max_seq_length=20, doc_stride=5):
-  """Returns the context of a row and its windows."""
-  config = SquadSettings(
-    max_seq_length=max_seq_length,
+def make_decoder(tokenizer, max_seq_length=20, doc_stride=5, **fields):
+  """Returns a decoder, and the windows of a text as (Context, windows)."""
+  task = setups.make(
+    SquadConfig,
+    tokenizer,
+    max_seq_length,
     doc_stride=doc_stride,
     max_query_length=QUESTION_PIECES,
+    **fields,
   )
-  return next(make_windows([row], tokenizer, config)).state
+
+  def cut(*texts):
+    rows = [{"question": "near house", "context": text} for text in texts]
+    return next(task.preprocess(rows)).state
+
+  return decoding.AnswerDecoder(tokenizer, task.settings), cut
 
 
-def predict_file(folder, tokenizer, name, version, output_dir, config):
+def predict_file(folder, tokenizer, name, version, output_dir, **fields):
   """Answers a recorded data set from its recorded logits."""
-  questions = read_squad_examples(
+  rows = read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
-  all_windows = make_windows(
-    questions,
-    tokenizer,
-    SquadSettings(max_seq_length=128, doc_stride=64, max_query_length=24),
-  )
-  predictor = decoding.AnswerDecoder(tokenizer, config)
+  fields |= {"doc_stride": 64, "max_query_length": 24}
+  task = setups.make(SquadConfig, tokenizer, 128, **fields)
   with np.load(folder / f"logits_{name}.npz") as recorded:
-    starts, ends = recorded["start_logits"], recorded["end_logits"]
-  row, answers = 0, {}
-  for question, inputs in zip(questions, all_windows):
-    context, windows = inputs.state
-    rows = slice(row, row + len(windows))
-    row += len(windows)
-    answers[question["id"]] = predictor.predict(
-      context, windows, starts[rows], ends[rows]
-    )
-  assert row == len(starts)
+    logits = [*zip(recorded["start_logits"], recorded["end_logits"])]
+  outputs = iter([dict(zip(task.outputs, each)) for each in logits])
+  answers = {}
+  for row, inputs in zip(rows, task.preprocess(rows)):
+    own = list(itertools.islice(outputs, len(inputs.sequences)))
+    answers[row["id"]] = task.postprocess(inputs, own)
+  assert not [*outputs]
   decoding.write_predictions(str(output_dir), answers, version == "v2.0")
 
 
@@ -78,11 +78,9 @@ def test_files_are_the_originals_byte_for_byte(
     f"{version}_{case}",
     version,
     tmp_path,
-    SquadSettings(
-      n_best_size=n_best_size,
-      max_answer_length=max_answer_length,
-      version_2_with_negative=version == "v2.0",
-    ),
+    n_best_size=n_best_size,
+    max_answer_length=max_answer_length,
+    version_2_with_negative=version == "v2.0",
   )
   name = f"pred_{version}_{case}_nbest{n_best_size}_maxlen{max_answer_length}"
   ours = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -120,51 +118,52 @@ def possible_spans(windows, max_answer_length):
           yield row, start, last
 
 
-@pytest.mark.parametrize("is_v2", [False, True])
-def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
-  rng = np.random.default_rng(3)
-  row = make_question(" ".join(WORDS))
-  context, windows = cut_context(tokenizer, row, 10, doc_stride=4)
-  assert len(windows) > 2
-  config = SquadSettings(
-    n_best_size=500, max_answer_length=4, version_2_with_negative=is_v2
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), is_v2=st.booleans())
+def test_the_best_of_all_spans_is_found(tokenizer, seed, is_v2):
+  predictor, cut = make_decoder(
+    *(tokenizer, 10, 4),
+    n_best_size=500,
+    max_answer_length=4,
+    version_2_with_negative=is_v2,
   )
-  predictor = decoding.AnswerDecoder(tokenizer, config)
-  for _ in range(50):
-    starts, ends = rng.normal(size=(2, len(windows), 10)).astype(np.float32)
-    prediction = predictor.predict(context, windows, starts, ends)
-    scores = {
-      (row, start, end): float(starts[row, start]) + float(ends[row, end])
-      for row, start, end in possible_spans(windows, 4)
-    }
-    row, start, end = max(scores, key=scores.get)
-    offset = windows[row].doc_offset
-    words = context.doc_tokens[
-      windows[row].words[start - offset] : windows[row].words[end - offset] + 1
-    ]
-    nbest = prediction["nbest"]
-    best = next(c for c in nbest if c["text"])
-    assert best["start_logit"] + best["end_logit"] == scores[row, start, end]
-    assert best["text"] in " ".join(words)
-    totals = [c["start_logit"] + c["end_logit"] for c in nbest]
-    assert totals == sorted(totals, reverse=True)
-    assert len({c["text"] for c in nbest}) == len(nbest)
-    chosen = best["text"]
-    if is_v2:
-      null = min(float(s[0]) + float(e[0]) for s, e in zip(starts, ends))
-      odds = prediction["null_odds"]
-      assert odds == pytest.approx(null - max(scores.values()))
-      assert [c["text"] for c in nbest].count(None) == 1
-      chosen = None if odds > 0 else chosen
-    assert prediction["answer"] == chosen
-    assert ("null_odds" in prediction) == is_v2
+  context, windows = cut(" ".join(WORDS))
+  assert len(windows) > 2
+  rng = np.random.default_rng(seed)
+  starts, ends = rng.normal(size=(2, len(windows), 10)).astype(np.float32)
+  prediction = predictor.predict(context, windows, starts, ends)
+  scores = {
+    (row, start, end): float(starts[row, start]) + float(ends[row, end])
+    for row, start, end in possible_spans(windows, 4)
+  }
+  row, start, end = max(scores, key=scores.get)
+  offset = windows[row].doc_offset
+  words = context.doc_tokens[
+    windows[row].words[start - offset] : windows[row].words[end - offset] + 1
+  ]
+  nbest = prediction["nbest"]
+  best = next(c for c in nbest if c["text"])
+  assert best["start_logit"] + best["end_logit"] == scores[row, start, end]
+  assert best["text"] in " ".join(words)
+  assert context.text[best["start"] : best["end"]] == best["text"]
+  totals = [c["start_logit"] + c["end_logit"] for c in nbest]
+  assert totals == sorted(totals, reverse=True)
+  assert len({c["text"] for c in nbest}) == len(nbest)
+  chosen = best["text"]
+  if is_v2:
+    null = min(float(s[0]) + float(e[0]) for s, e in zip(starts, ends))
+    odds = prediction["null_odds"]
+    assert odds == pytest.approx(null - max(scores.values()))
+    assert [c["text"] for c in nbest].count(None) == 1
+    chosen = None if odds > 0 else chosen
+  assert prediction["answer"] == chosen
+  assert ("null_odds" in prediction) == is_v2
 
 
 def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
-  context, windows = cut_context(tokenizer, make_question("the steve smith"))
+  predictor, cut = make_decoder(tokenizer)
   logits = np.zeros((1, 20), np.float32)
-  predictor = decoding.AnswerDecoder(tokenizer, SquadSettings())
-  prediction = predictor.predict(context, windows, logits, logits)
+  prediction = predictor.predict(*cut("the steve smith"), logits, logits)
   assert [c["text"] for c in prediction["nbest"]] == [
     *("the", "the steve", "the steve smith"),
     *("steve", "steve smith", "smith"),
@@ -173,20 +172,23 @@ def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
   assert probabilities == pytest.approx([1 / 6] * 6)
 
 
-def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
-  row = make_question(" ".join(WORDS))
-  context, windows = cut_context(tokenizer, row, 15, doc_stride=8)
-  assert len(windows) == 2
+@pytest.mark.parametrize(
+  ("threshold", "text"), [(0.99, None), (1.0, "steve"), (1.01, "steve")]
+)
+def test_the_null_threshold_decides_and_the_lowest_null_counts(
+  tokenizer, threshold, text
+):
+  predictor, cut = make_decoder(
+    *(tokenizer, 15, 8),
+    version_2_with_negative=True,
+    null_score_diff_threshold=threshold,
+  )
+  context, windows = cut(" ".join(WORDS))
   logits = np.full((2, 15), -5.0, np.float32)
   logits[0, 0], logits[1, 0] = 3.0, 2.0
   logits[0, 5] = 1.5  # "steve", once as start and once as end
-  for threshold, text in ((0.99, None), (1.0, "steve"), (1.01, "steve")):
-    config = SquadSettings(
-      version_2_with_negative=True, null_score_diff_threshold=threshold
-    )
-    predictor = decoding.AnswerDecoder(tokenizer, config)
-    prediction = predictor.predict(context, windows, logits, logits)
-    assert (prediction["answer"], prediction["null_odds"]) == (text, 1.0)
+  prediction = predictor.predict(context, windows, logits, logits)
+  assert (prediction["answer"], prediction["null_odds"]) == (text, 1.0)
 
 
 # The normalized answer, the words around it, and the original answer.

@@ -3,32 +3,30 @@
 import gzip
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bert_tf import tokenization
 from bert_tf.tasks import base
-from bert_tf.tasks.squad import decoding, metrics
-from bert_tf.tasks.squad.config import SquadConfig, SquadSettings
+from bert_tf.tasks.squad.config import SquadConfig
 from bert_tf.tasks.squad.examples import read_squad_examples
-from bert_tf.tasks.squad.task import make_windows
 from bert_tf.training.config import FineTuningTrainConfig
 from tests.support import runs, setups
 
-# Settings of the recordings in golden/squad.
-RECORDED_WINDOWS = SquadSettings(
-  max_seq_length=128, doc_stride=64, max_query_length=24
-)
+SIZES = ("max_seq_length", "doc_stride", "max_query_length")
+RECORDED = (128, 64, 24)  # The sizes of the recordings in golden/squad.
 PIECES = (
   "[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e ( ) - . 1895 1943 ##x who".split()
 )
 
 
-def window_settings(max_seq_length, doc_stride, max_query_length):
-  return SquadSettings(
-    max_seq_length=max_seq_length,
-    doc_stride=doc_stride,
-    max_query_length=max_query_length,
+def make_task(tokenizer, sizes, **fields):
+  fields = dict(zip(SIZES, sizes)) | fields
+  return setups.make(
+    SquadConfig, tokenizer, fields.pop("max_seq_length"), **fields
   )
 
 
@@ -63,31 +61,25 @@ def recorded_tokenizer(request, unpacked):
 
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_records_are_the_originals(
+def test_records_and_windows_are_the_originals(
   shared, recorded_tokenizer, tmp_path, version, split
 ):
   case, tokenizer = recorded_tokenizer
   folder = shared / "golden" / "squad"
-  settings = {"version_2_with_negative": version == "v2.0"}
-  settings |= {"doc_stride": 64, "max_query_length": 24}
-  for name, flag in (("train", "train_file"), ("dev", "predict_file")):
-    settings[flag] = str(folder / f"{name}-{version}.json")
-  task = setups.make(SquadConfig, tokenizer, 128, **settings)
-  setups.encode(task, task.read(split), tmp_path, split)
+  task = make_task(
+    tokenizer,
+    RECORDED,
+    train_file=str(folder / f"train-{version}.json"),
+    predict_file=str(folder / f"dev-{version}.json"),
+    version_2_with_negative=version == "v2.0",
+  )
+  rows = task.read(split)
+  setups.encode(task, rows, tmp_path, split)
   name = "train" if split == "train" else "eval"
   path = str(folder / f"{name}_{version}_{case}.tf_record")
   assert parse(str(tmp_path / f"{name}.tf_record")) == parse(path)
-
-
-@pytest.mark.parametrize("version", ["v1.1", "v2.0"])
-def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
-  folder = shared / "golden" / "squad"
-  vocab = unpacked("vocab") / "bert_base_uncased_vocab.txt"
-  tokenizer = tokenization.FullTokenizer(str(vocab))
-  examples = read_squad_examples(
-    str(folder / f"dev-{version}.json"), is_training=False
-  )
-  groups = make_windows(examples, tokenizer, RECORDED_WINDOWS)
+  if (split, case) != ("dev", "uncased"):
+    return
   ours = [
     {
       "unique_id": window.unique_id,
@@ -100,13 +92,43 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
       ],
       "token_is_max_context": window.is_max_context.astype(int).tolist(),
     }
-    for example_index, inputs in enumerate(groups)
+    for example_index, inputs in enumerate(task.preprocess(rows))
     for doc_span_index, window in enumerate(inputs.state[1])
   ]
   name = f"eval_features_{version}_uncased.jsonl.gz"
   with gzip.open(folder / name, "rt") as reader:
-    recorded = [json.loads(line) for line in reader]
-  assert ours == recorded
+    assert ours == [json.loads(line) for line in reader]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+  context=st.lists(st.text("abcx .\u00e9\n", max_size=6), max_size=12),
+  question=st.text("abc ", max_size=12),
+  sizes=st.tuples(
+    st.integers(8, 14), st.integers(1, 4), st.integers(1, 3)
+  ).filter(lambda sizes: sizes[1] <= sizes[0] - sizes[2] - 3),
+)
+def test_windows_show_each_word_and_map_it_to_the_text(
+  tokenizer, context, question, sizes
+):
+  row = {"context": " ".join(context), "question": question}
+  [inputs] = make_task(tokenizer, sizes).preprocess([row])
+  read, windows = inputs.state
+  for word, start in zip(read.doc_tokens, read.char_starts, strict=True):
+    assert row["context"][start:].startswith(word)
+  pieces = [*map(tokenizer.tokenize_to_ids, read.doc_tokens)]
+  decided = np.zeros(len(pieces), int)
+  for sequence, window in zip(inputs.sequences, windows, strict=True):
+    assert len(sequence.input_ids) <= sizes[0]
+    assert window.doc_offset <= sizes[2] + 2
+    shown = sequence.input_ids[window.doc_offset : -1]
+    words = window.words.tolist()
+    assert words == sorted(words) and len(words) == len(shown)
+    assert all(x in pieces[word] for x, word in zip(shown, words))
+    for word in window.words[window.is_max_context]:
+      decided[word] += 1
+  # Of the windows that show a piece, one has the most context.
+  assert decided.tolist() == [*map(len, pieces)]
 
 
 def squad_file(path, *paragraphs, **fields):
@@ -149,9 +171,8 @@ def test_an_answer_is_labelled_with_its_own_pieces(
   path = squad_file(
     tmp_path / "x.json", (context, [question(answer=answer, start=start)])
   )
-  examples = read_squad_examples(path, is_training=True)
-  config = window_settings(*sizes)
-  [inputs] = make_windows(examples, tokenizer, config)
+  rows = read_squad_examples(path, is_training=True)
+  [inputs] = make_task(tokenizer, sizes).preprocess(rows)
   labelled = [(w.start_position, w.end_position) for w in inputs.state[1]]
   assert labelled == positions
 
@@ -164,30 +185,45 @@ def test_answers_missing_in_the_context_are_counted_and_left_out(tmp_path):
   questions += [question("outside", answer="cd", start=4)]
   path = squad_file(tmp_path / "x.json", ("a b", questions))
   with runs.logged() as log:
-    examples = read_squad_examples(path, is_training=True)
-  assert [e["id"] for e in examples] == ["good"]
+    rows = read_squad_examples(path, is_training=True)
+  assert [row["id"] for row in rows] == ["good"]
   assert "x.json: 9 questions are left out" in log()
-  assert "'bad0', 'b' is not in 'a' at 0," in log()
-  assert "and 4 more" in log() and "'empty'" not in log()
+  assert "'bad0', 'b' is not in 'a' at 0," in log() and "'empty'" not in log()
   with runs.logged() as log:
     read_squad_examples(path, True, verbose_logging=True)
   assert "'unknown', 'a' is not in '' at -1, 'empty', '' is not" in log()
   assert "'outside', 'cd' is not in 'b' at 4" in log()
 
 
-def test_contexts_without_words_are_answered_without_a_record(
+def test_a_context_without_words_is_answered_without_a_record(
   tokenizer, tmp_path
 ):
   path = squad_file(tmp_path / "x.json", (" ", [question()]))
   rows = read_squad_examples(path, is_training=False)
-  sizes = {"doc_stride": 5, "max_query_length": 5}
-  task = setups.make(SquadConfig, tokenizer, 20, **sizes)
-  data = setups.encode(task, rows, tmp_path)
-  assert list(data.evaluation(2)) == []
+  task = make_task(tokenizer, WIDE)
+  assert list(setups.encode(task, rows, tmp_path).evaluation(2)) == []
   [answer] = base.answer_rows(task, rows, [])
   assert answer["answer"] is None
-  for is_v2, text in ((False, "empty"), (True, "")):
-    assert decoding.file_text(None, is_v2) == text
+
+
+def test_ids_may_be_numbers_and_repeated_in_training(tmp_path):
+  questions = [question(3), question(3)]
+  path = squad_file(tmp_path / "x.json", ("a b c", questions))
+  rows = read_squad_examples(path, is_training=True)
+  assert [row["id"] for row in rows] == ["3", "3"]
+  with pytest.raises(ValueError, match="x.json has two questions .* id '3'"):
+    read_squad_examples(path, is_training=False)
+
+
+def test_is_impossible_may_be_a_number_and_has_no_position(tmp_path):
+  answered = question("q", is_impossible=0)
+  impossible = {**question("r"), "answers": [], "is_impossible": 1}
+  path = squad_file(tmp_path / "x.json", ("a", [answered, impossible]))
+  for is_training in (True, False):
+    rows = read_squad_examples(path, is_training, True)
+    assert [row["is_impossible"] for row in rows] == [False, True]
+    positions = [row.get("start_position") for row in rows]
+    assert positions == ([0, -1] if is_training else [None, None])
 
 
 # Fields of a question (None: left out) or a file, and a part of the error.
@@ -197,29 +233,9 @@ FAULTS = [
   ({"answers": question()["answers"] * 2}, "question 'q' has 2 answers"),
   ({"answers": [], "is_impossible": True}, "`version_2_with_negative`"),
   ('{"data": ', "is not JSON"),
-  ("[1]", "it is [1]"),
   ('{"questions": []}', "data is missing"),
   ('{"data": []}', "has no question that can be used"),
 ]
-
-
-def test_ids_may_be_numbers_and_repeated_in_training(tmp_path):
-  questions = [question(3), question(3)]
-  path = squad_file(tmp_path / "x.json", ("a b c", questions))
-  examples = read_squad_examples(path, is_training=True)
-  assert [e["id"] for e in examples] == ["3", "3"]
-  expected = "x.json has two questions with the id '3'"
-  with pytest.raises(ValueError, match=expected):
-    read_squad_examples(path, is_training=False)
-
-
-@pytest.mark.parametrize("value", [0, False])
-def test_is_impossible_may_be_a_number(tmp_path, value):
-  qa = question() | {"is_impossible": value}
-  path = squad_file(tmp_path / "x.json", ("a b c", [qa]))
-  for is_training in (True, False):
-    [example] = read_squad_examples(path, is_training, True)
-    assert (example["answers"], example["is_impossible"]) == (["a"], False)
 
 
 @pytest.mark.parametrize("content,expected", FAULTS)
@@ -237,62 +253,23 @@ def test_a_fault_is_named_with_its_file(tmp_path, content, expected):
   assert expected in str(error.value)
 
 
-def test_v2_training_trains_null_answers(tmp_path):
-  impossible = {**question("r"), "answers": [], "is_impossible": True}
-  path = squad_file(
-    tmp_path / "x.json", ("a", [question("q", is_impossible=False), impossible])
-  )
-  examples = read_squad_examples(path, True, True)
-  assert [(e["is_impossible"], e["start_position"]) for e in examples] == [
-    (False, 0),
-    (True, -1),
-  ]
-
-
-def resolve_windows(*sizes):
-  """Returns the settings of a command whose model has 512 positions."""
-  names = ("max_seq_length", "doc_stride", "max_query_length")
-  train = FineTuningTrainConfig(output_dir="")
-  config = SquadConfig(train=train, **dict(zip(names, sizes)))
-  return config.resolved("", 512)
-
-
 @pytest.mark.parametrize(
   "sizes,expected",
   [
     ((67, 1, 64), "doc_stride 1 must be from 1 to 0, the room"),
     ((384, 0, 64), "doc_stride 0 must be at least 1"),
-    (
-      (384, 318, 64),
-      "doc_stride 318 must be from 1 to 317, the room that max_seq",
-    ),
+    ((384, 318, 64), "doc_stride 318 must be from 1 to 317, the room"),
+    ((384, 317, 64), None),
   ],
 )
 def test_impossible_window_sizes_are_refused(sizes, expected):
-  with pytest.raises(ValueError) as error:
-    resolve_windows(*sizes)
-  assert expected in str(error.value)
-  assert resolve_windows(384, 317, 64).doc_stride == 317
+  def resolve():
+    train = FineTuningTrainConfig(output_dir="")
+    config = SquadConfig(train=train, **dict(zip(SIZES, sizes)))
+    return config.resolved("", positions=512)
 
-
-def test_reference_answers_are_v2_if_a_question_is_impossible(tmp_path):
-  def read_answers(*questions, **settings):
-    path = squad_file(tmp_path / "x.json", ("a", questions))
-    examples = read_squad_examples(path, is_training=False)
-    return metrics.correct_answers(examples, **settings)
-
-  empty = {**question("r"), "answers": []}
-  answers = read_answers(question("q"), empty)
-  assert (answers.texts, answers.is_v2) == ({"q": ["a"], "r": []}, False)
-  for other, is_v2 in ((question("r"), False), (empty, True)):
-    answers = read_answers(question("q"), other, version_2_with_negative=True)
-    assert answers.is_v2 == is_v2
-  null = {"id": "r", "question": "b", "answers": [], "is_impossible": True}
-  assert read_answers(question("q"), null).is_v2
-  # A question without the field is not scored, with a warning.
-  with runs.logged() as log:
-    answers = read_answers(question("q"), {"id": "r", "question": "b"})
-  assert answers.texts == {"q": ["a"]} and " r." in log()
-  # Test sets: without the field, or with an empty one throughout.
-  assert read_answers({"id": "q", "question": "a"}) is None
-  assert read_answers({"id": "q", "question": "a", "answers": []}) is None
+  if expected:
+    with pytest.raises(ValueError, match=expected):
+      resolve()
+  else:
+    assert resolve().doc_stride == sizes[1]

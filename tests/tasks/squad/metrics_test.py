@@ -1,94 +1,102 @@
 """SQuAD's scores, by hand, by brute force and against published figures."""
 
 import json
-import pathlib
-import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bert_tf.tasks.squad import metrics
 
-
-@pytest.mark.parametrize(
-  "text,expected",
-  [
-    ("The  Cat's\tHat!", "cats hat"),
-    ("an apple a day", "apple day"),
-    # An article is a word of its own; an underscore is punctuation.
-    ("Atheist the_a", "atheist thea"),
-    ("a-b", "ab"),
-    ("«é» 5.0%", "«é» 50"),
-    ("The.", ""),
-  ],
-)
-def test_normalized_answers(text, expected):
-  assert metrics.normalize_answer(text) == expected
+# A prediction, an accepted answer, its exact match and F1.
+SCORES = [
+  ("the big cat", "cat", 0.0, 2 / 3),
+  ("The  Cat's\tHat!", "cats hat", 1.0, 1.0),
+  # Common words count as often as in both: x, x of 3 and of 2.
+  ("x x x", "x x", 0.0, 0.8),
+  ("dog", "cat", 0.0, 0.0),
+  # An article is a word of its own; an underscore is punctuation.
+  ("Atheist the_a", "atheist thea", 1.0, 1.0),
+  ("", "cat", 0.0, 0.0),
+  (None, "cat", 0.0, 0.0),
+]
 
 
-@pytest.mark.parametrize(
-  "prediction,answer,f1",
-  [
-    ("the big cat", "cat", 2 / 3),
-    ("Cat", "the cat!", 1.0),
-    # Common words count as often as in both: x, x of 3 and of 2.
-    ("x x x", "x x", 0.8),
-    ("dog", "cat", 0.0),
-    ("", "cat", 0.0),
-  ],
-)
-def test_f1_counts_common_words(prediction, answer, f1):
-  assert metrics.token_f1(prediction, answer) == pytest.approx(f1)
+@pytest.mark.parametrize("prediction,answer,exact,f1", SCORES)
+def test_normalized_words_are_compared(prediction, answer, exact, f1):
+  predictions = {} if prediction is None else {"q": prediction, "x": "y"}
+  scores = metrics.compute_scores(make_rows(q=["z", answer]), predictions)
+  expected = {"exact_match": 100 * exact, "f1": 100 * f1, "total": 1}
+  assert scores == pytest.approx(expected)
 
 
-def test_the_best_answer_counts_and_a_missing_prediction_is_wrong():
-  texts = {"q": ("big dog", "the big cat"), "r": ("x",), "s": ("y",)}
-  answers = metrics.SquadAnswers(texts, is_v2=False)
-  predictions = {"q": "big cat", "r": "x y", "elsewhere": "z"}
-  summary = metrics.squad_summary(answers, predictions)
-  f1 = 100 * (1 + 2 / 3) / 3
-  expected = {"exact_match": 100 / 3, "f1": f1, "total": 3}
-  assert summary == pytest.approx(expected)
+def make_rows(**answers):
+  """Returns questions with these answers; without any, they are impossible."""
+  return [
+    {"id": name, "answers": texts, "is_impossible": not texts}
+    for name, texts in answers.items()
+  ]
 
 
 def test_v2_is_also_scored_with_and_without_answer():
-  answers = metrics.SquadAnswers(
-    # "The" is empty once normalised, so v2 expects "".
-    {"q": ("cat",), "the": ("The",), "n": (), "m": ()},
-    is_v2=True,
-  )
+  # "The" is empty once normalised, so v2 expects "".
+  rows = make_rows(q=["cat"], the=["The"], n=[], m=[])
   predictions = {"q": "big cat", "the": "", "n": "", "m": "cat"}
-  summary = metrics.squad_summary(answers, predictions)
   whole = {"exact_match": 50, "f1": 100 * (2 / 3 + 1 + 1) / 4, "total": 4}
   has_answer = {"exact": 50, "f1": 100 * (2 / 3 + 1) / 2, "total": 2}
   no_answer = {"exact": 50, "f1": 50, "total": 2}
-  assert summary == pytest.approx(
+  assert metrics.compute_scores(rows, predictions) == pytest.approx(
     whole
     | {f"HasAns_{name}": value for name, value in has_answer.items()}
     | {f"NoAns_{name}": value for name, value in no_answer.items()}
   )
 
 
-def test_best_thresholds_equal_a_search_over_all():
-  rng = random.Random(5)
-  for _ in range(50):
-    ids = [f"q{i}" for i in range(8)]
-    texts = {i: rng.choice([("cat",), ("a dog",), ()]) for i in ids}
-    answers = metrics.SquadAnswers(texts, is_v2=True)
-    predictions = {i: rng.choice(["cat", "big cat", "dog", ""]) for i in ids}
-    # Few distinct values, so that some odds are equal.
-    odds = {i: float(rng.randrange(-3, 3)) for i in ids}
-    best = metrics.best_null_thresholds(answers, predictions, odds)
-    for name, key in (("exact", "exact_match"), ("f1", "f1")):
-      scores = {}
-      for threshold in range(-5, 4):
-        thresholded = {
-          i: "" if odds[i] > threshold else predictions[i] for i in ids
-        }
-        scores[threshold] = metrics.squad_summary(answers, thresholded)[key]
-      assert best[f"best_{name}"] == pytest.approx(max(scores.values()))
-      assert scores[best[f"best_{name}_thresh"]] == pytest.approx(
-        max(scores.values())
-      )
+def test_data_are_v2_if_a_question_is_impossible(caplog):
+  def is_v2(rows, **settings):
+    return "NoAns_total" in metrics.compute_scores(rows, {"q": "a"}, **settings)
+
+  [answered], [null] = make_rows(q=["a"]), make_rows(r=[])
+  unmarked = {**null, "is_impossible": None}
+  assert is_v2([answered, null])
+  assert not is_v2([answered, unmarked])
+  assert is_v2([answered, unmarked], version_2_with_negative=True)
+  assert not is_v2([answered], version_2_with_negative=True)
+  # A question without the field is not scored, with a warning.
+  unknown = {**unmarked, "answers": None}
+  scores = metrics.compute_scores([answered, unknown], {"q": "a"})
+  assert scores["total"] == 1 and " r." in caplog.text
+  # Test sets: without the field, or with an empty one throughout.
+  for row in (unknown, unmarked):
+    assert metrics.compute_scores([row], {"r": "a"}) == {}
+
+
+# Few distinct odds, so that some are equal.
+QUESTIONS = st.tuples(
+  st.sampled_from([["cat"], ["a dog"], []]),
+  st.sampled_from(["cat", "big cat", "dog", ""]),
+  st.integers(-3, 2),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(QUESTIONS, min_size=1, max_size=8))
+def test_best_thresholds_equal_a_search_over_all(questions):
+  texts, spans, odds = (
+    {f"q{i}": value for i, value in enumerate(values)}
+    for values in zip(*questions)
+  )
+  rows = [*make_rows(**texts), *make_rows(impossible=[])]
+  spans["impossible"], odds["impossible"] = "", 0
+  best = metrics.compute_scores(rows, spans, True, odds)
+  for name, key in (("exact", "exact_match"), ("f1", "f1")):
+    scores = {}
+    for threshold in range(-5, 4):
+      predictions = {i: "" if odds[i] > threshold else spans[i] for i in spans}
+      scores[threshold] = metrics.compute_scores(rows, predictions)[key]
+    highest = pytest.approx(max(scores.values()))
+    assert best[f"best_{name}"] == highest
+    assert scores[best[f"best_{name}_thresh"]] == highest
 
 
 @pytest.mark.parametrize(
@@ -116,7 +124,7 @@ def data_file(tmp_path):
   qas = [
     {"id": i, "question": "?", "answers": [{"text": "a cat"}]} for i in "qr"
   ]
-  qas.append({"id": "n", "question": "?", "answers": [], "is_impossible": True})
+  qas.append({"id": "n", "question": "?", "answers": []})
   paragraphs = [{"context": "a cat", "qas": qas}]
   path = tmp_path / "data.json"
   path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
@@ -128,6 +136,10 @@ def test_the_script_prints_scores_and_thresholds(
 ):
   predictions = {"q": "cat", "r": "dog", "n": "cat"}
   (tmp_path / "p.json").write_text(json.dumps(predictions))
+  # Null odds make questions without answers those of SQuAD 2.0.
+  assert "NoAns_total" not in metrics.evaluate_files(
+    str(tmp_path / "p.json"), data_file
+  )
   (tmp_path / "o.json").write_text(json.dumps({"q": -2, "r": 1, "n": 0.5}))
   result = run_script(
     *("squad-evaluate", "p.json", data_file, "--null_odds_file=o.json"),
@@ -152,7 +164,6 @@ def test_the_script_prints_scores_and_thresholds(
   "predictions,odds,expected",
   [
     ("[]", "{}", "p.json: it is []"),
-    ("{", "{}", "p.json is not JSON"),
     ('{"q": [{"text": "a"}, 1]}', "{}", "1 is 1;"),
     ('{"z": "a"}', "{}", "p.json answers no question of {data_file}"),
     ('{"q": "a"}', '{"q": 1}', "o.json lacks 2 questions"),
@@ -182,16 +193,3 @@ def test_an_ensemble_answers_with_the_highest_mean_probability(tmp_path):
   for pattern, text in (("nbest*", "dog"), ("nbest0", "cat")):
     files = str(tmp_path / f"{pattern}.json")
     assert metrics.read_predictions(files) == {"q": text}
-
-
-def test_null_odds_make_questions_without_answers_v2(data_file, tmp_path):
-  text = pathlib.Path(data_file).read_text()
-  unmarked = tmp_path / "unmarked.json"
-  unmarked.write_text(text.replace(', "is_impossible": true', ""))
-  assert unmarked.read_text() != text
-  (tmp_path / "p.json").write_text('{"q": "cat", "r": "cat", "n": ""}')
-  (tmp_path / "o.json").write_text('{"q": -2, "r": -1, "n": 0.5}')
-  files = str(tmp_path / "p.json"), str(unmarked)
-  assert "NoAns_total" not in metrics.evaluate_files(*files)
-  results = metrics.evaluate_files(*files, str(tmp_path / "o.json"))
-  assert results["NoAns_exact"] == 100.0 and results["NoAns_total"] == 1

@@ -3,7 +3,6 @@
 import collections
 import csv
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -11,31 +10,30 @@ import pytest
 from bert_tf import tokenization
 from bert_tf.tasks import base
 from bert_tf.tasks.swag.config import SwagConfig
-from bert_tf.tasks.swag.task import read_rows
-from tests.support import runs, setups
+from tests.support import setups, tiny_models
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
-VOCAB = str(GOLDEN / "tiny" / "vocab.txt")
-CONFIG = runs.CONFIG
+VOCAB = tiny_models.TINY / "vocab.txt"
 HEADER = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source"
 HEADER = f"{HEADER},ending0,ending1,ending2,ending3,label"
 
 
-def make_task(tokenizer, length, **settings):
-  settings = {"data_dir": "", **settings}
-  return setups.make(SwagConfig, tokenizer, length, **settings)
+@pytest.fixture(scope="module")
+def tokenizer():
+  return tokenization.FullTokenizer(str(VOCAB))
 
 
-def read(folder, name, text):
-  path = folder / name
-  path.write_text(text)
-  return read_rows(str(path), True)
+def make_task(tokenizer, length=16, folder=""):
+  return setups.make(SwagConfig, tokenizer, length, data_dir=str(folder))
 
 
-def test_the_500_real_rows_of_swag_are_read(unpacked):
-  folder = unpacked("swag")
-  path = folder / "val_first500.csv"
-  rows = read_rows(str(path), True)
+def read(tokenizer, folder, text):
+  (folder / "train.csv").write_text(text)
+  return make_task(tokenizer, folder=folder).read("train")
+
+
+def test_the_500_real_rows_of_swag_are_read(unpacked, tokenizer, tmp_path):
+  path = unpacked("swag") / "val_first500.csv"
+  rows = read(tokenizer, tmp_path, path.read_text())
   with path.open() as reader:
     lines = list(csv.DictReader(reader))
   assert len(rows) == 500
@@ -47,7 +45,7 @@ def test_the_500_real_rows_of_swag_are_read(unpacked):
     choice = row["choices"][row["label"]]
     assert f"{row['context']} {choice}" == f"{line['startphrase']} {ending}"
   assert rows[0] == {
-    "id": "val_first500-1",
+    "id": "train-1",
     "context": "Students lower their eyes nervously.",
     "choices": [
       "She pats her shoulder, then saunters toward someone.",
@@ -71,30 +69,30 @@ def test_the_500_real_rows_of_swag_are_read(unpacked):
   ],
 )
 def test_any_number_of_endings_may_follow_a_second_text(
-  tmp_path, text, choices
+  tokenizer, tmp_path, text, choices
 ):
-  (row,) = read(tmp_path, "f.csv", text)
+  (row,) = read(tokenizer, tmp_path, text)
   assert (row["context"], row["choices"], row["label"]) == ("how", choices, 1)
 
 
 BAD_FILES = {
   "no column of the label": (
     f"{HEADER.removesuffix(',label')}\n",
-    "f has no column 'label'. Its columns: , video-id",
+    " has no column 'label'. Its columns: , video-id",
   ),
   "a single choice": (
     "sent1,ending0,label\nhow,a,0\n",
-    "f has no column 'ending1'",
+    " has no column 'ending1'",
   ),
-  "no row": (f"{HEADER}\n", "f holds no example"),
+  "no row": (f"{HEADER}\n", " holds no example"),
   "an empty choice": (
     "sent1,ending0,ending1,label\nhow,a,,0\n",
-    "f:2: the text is empty (column 'ending1')",
+    ":2: the text is empty (column 'ending1')",
   ),
   **{
     f"the label {label}": (
       f"sent1,ending0,ending1,label\nhow,a,b,{label}\n",
-      f"f:2: label '{label}' is none of 0, 1",
+      f":2: label '{label}' is none of 0, 1",
     )
     for label in ("A", "", "2")
   },
@@ -102,21 +100,16 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("fault", BAD_FILES)
-def test_an_error_in_a_file_is_named_with_its_line(tmp_path, fault):
+def test_an_error_in_a_file_is_named_with_its_line(tokenizer, tmp_path, fault):
   text, expected = BAD_FILES[fault]
   with pytest.raises(ValueError) as error:
-    read(tmp_path, "f", text)
-  assert f"{tmp_path}/{expected}" in str(error.value)
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-  return tokenization.FullTokenizer(VOCAB)
+    read(tokenizer, tmp_path, text)
+  assert f"{tmp_path}/train.csv{expected}" in str(error.value)
 
 
 def read_ids(text):
   """Returns the ids of words; the vocabulary has a word per line."""
-  words = pathlib.Path(VOCAB).read_text().split("\n")
+  words = VOCAB.read_text().split("\n")
   return [words.index(word) for word in text.split()]
 
 
@@ -145,21 +138,6 @@ def test_a_record_holds_one_pair_per_choice(tokenizer, tmp_path):
   assert features["is_real_example"].numpy().tolist() == [1]
 
 
-def test_each_pair_is_truncated_separately_from_its_longer_text(
-  tokenizer, tmp_path
-):
-  row = {"context": "the of and in", "choices": ["to", "to is as on for"]}
-  features = encode(tmp_path, tokenizer, 8, row)
-  np.testing.assert_array_equal(
-    features["input_ids"],
-    [
-      read_ids("[CLS] the of and in [SEP] to [SEP]"),
-      # 9 pieces for 5 places: 1 and then 3 more, from the longer text then.
-      read_ids("[CLS] the of and [SEP] to is [SEP]"),
-    ],
-  )
-
-
 def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
   rows = [
     {"context": "the", "choices": [" ".join(["of"] * (n - 4)) for n in row]}
@@ -183,7 +161,7 @@ def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
 
 
 def test_predictions_hold_the_chosen_text_and_its_number(tokenizer, tmp_path):
-  task = make_task(tokenizer, 16, data_dir=str(tmp_path))
+  task = make_task(tokenizer, folder=tmp_path)
   text = 'sent1,sent2,ending0,ending1\né,q,"one, or","two"\n'
   (tmp_path / "test.csv").write_text(text)
   (row,) = task.read("test")
