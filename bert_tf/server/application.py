@@ -22,7 +22,6 @@ import numpy as np
 from absl import logging
 
 import bert_tf
-from bert_tf.checkpoint import run_info
 from bert_tf.files import packages
 from bert_tf.inference.predictor import Predictor
 from bert_tf.server import batching, limits, metrics, types
@@ -360,12 +359,8 @@ class Server:
     `results` has an `index` and a `relevance_score` for each document.
     """
     model = self._models.get(body.model)
-    labels = model.predictor.info.labels if model else None
-    numbers = run_info.NUMBERS
-    if not model or not labels or labels.problem_type not in numbers:
-      raise HttpError(
-        404, f"there is no model {body.model!r:.100} with one output."
-      )
+    if model is None:
+      raise HttpError(404, f"there is no model {body.model!r:.100}.")
     row = {"text": body.query, "text_b": body.documents}
     [answer] = await self._compute(request, model.signature(None), [row])
     results = answer["ranking"][: body.top_n]

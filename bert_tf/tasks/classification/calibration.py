@@ -26,13 +26,13 @@ def calibrate(
   Also returns the expected calibration errors without and with it, `ece_before`
   and `ece_after`.
   """
-  from scipy import optimize  # Takes a moment, which a prediction can spare.
+  # Importing them takes a moment, which a prediction can spare.
+  from scipy import optimize
   from sklearn import metrics
-
-  classes = range(probabilities.shape[1])
 
   def mean_loss(log_temperature: float) -> float:
     softened = soften(probabilities, np.exp(log_temperature))
+    classes = range(probabilities.shape[1])
     return metrics.log_loss(label_ids, softened, labels=classes)
 
   fitted = optimize.minimize_scalar(mean_loss, bounds=(-3, 3), method="bounded")

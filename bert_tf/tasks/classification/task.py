@@ -181,9 +181,8 @@ class ClassificationTask(base.Task[ClassificationSettings]):
 
   def prepare_for_training(self, rows: Rows) -> Rows:
     """Adds the teacher's logits, float32 [C], to each row."""
-    if not self.teacher:
+    if not (files := self.teacher):
       return rows
-    files = self.teacher
     task = ClassificationTask(
       tokenizer=files.make_tokenizer(files.case),
       settings=files.settings,

@@ -143,7 +143,9 @@ def test_only_a_model_with_one_output_sorts_texts(tmp_path):
     predictor.predict(("the star", ["a", "b"]))
   body = {"model": "model", "query": "the star", "documents": ["a"]}
   with serving_client.running(predictor) as server:
-    assert serving_client.ask(server.url, "/v1/rerank", body)[0] == 404
+    status, answer = serving_client.ask(server.url, "/v1/rerank", body)
+    assert status == 400
+    assert "one output" in answer["error"]
 
 
 def test_exports_and_conversions_keep_the_activation(
