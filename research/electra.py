@@ -128,7 +128,7 @@ class ElectraObjective(objective.Objective):
 
 def _run() -> None:
   config = config_flags.build(
-    pretraining_config.PretrainingConfig, **model_flags.values()
+    pretraining_config.PretrainingConfig, **model_flags.init_checkpoint()
   )
   pretraining.run(config, objective=ElectraObjective())
 

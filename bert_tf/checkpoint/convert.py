@@ -36,6 +36,7 @@ class Pretrained:
   """A model: config, tensors, task, labels and vocabulary."""
 
   config: modeling.BertConfig
+  own_heads: tuple[heads.Head, ...]  # The heads that it has tensors for.
   # float32 arrays of encoder, pooler and heads, by the original's names.
   tensors: Mapping[str, np.ndarray]
   # Variables that BERT does not have, which other formats cannot hold.
@@ -45,11 +46,6 @@ class Pretrained:
   vocab: bytes | None  # The content of vocab.txt.
   # The files of a sentence encoder, by path, which give its pooling.
   encoder_files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
-
-  @property
-  def own_heads(self) -> tuple[heads.Head, ...]:
-    """The heads that the model has tensors for."""
-    return heads.find_heads(self.tensors, self.run.task)
 
   @property
   def num_labels(self) -> int:
@@ -129,7 +125,13 @@ def read_pretrained(files: ModelFolder, average_last: int = 1) -> Pretrained:
       run.settings, config.hidden_size
     )
   return Pretrained(
-    config, tensors, others, run, files.vocab_content, encoder_files
+    config,
+    files.heads,
+    tensors,
+    others,
+    run,
+    files.vocab_content,
+    encoder_files,
   )
 
 

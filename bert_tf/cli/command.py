@@ -232,8 +232,8 @@ def of(
 
   def decorate(main: Callable[..., None]) -> Callable[[], None]:
     def build_and_run(*given: str) -> None:
-      files = model_flags.values(True) if needs_model else {}
-      main(config_flags.build(config_class, **files), *given)
+      start = model_flags.init_checkpoint(True) if needs_model else {}
+      main(config_flags.build(config_class, **start), *given)
 
     help_text = sys.modules[main.__module__].__doc__
     return functools.partial(

@@ -101,7 +101,7 @@ def build(
     config_class: the class given to `define`.
     flag_values: the flags.
     **values: values of fields that have no flag or that override it, by field
-      name, nested fields included. A value may be a whole nested config.
+      name, nested fields included.
   """
   arguments: dict[str, Any] = {}
   for field, setting, value_type in _fields(config_class):
@@ -111,9 +111,7 @@ def build(
       value: Any = flag_values[setting.flag or field.name].value
       is_list = isinstance(value, list)
       arguments[field.name] = tuple(value) if is_list else value
-    elif hasattr(value_type, "__dataclass_fields__") and any(
-      _settings(value_type)
-    ):
+    elif hasattr(value_type, "__dataclass_fields__"):
       arguments[field.name] = build(value_type, flag_values, **values)
   return config_class(**arguments)
 

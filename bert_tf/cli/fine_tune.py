@@ -37,7 +37,7 @@ def run(
 
   def main() -> None:
     config_class = task_registry.load(task.config)
-    config = config_flags.build(config_class, **model_flags.values())
+    config = config_flags.build(config_class, **model_flags.init_checkpoint())
     for name, other in config.idle_settings().items():
       config_flags.refuse_given([name], f"does not apply to {other}")
     task_registry.load(function)(config)

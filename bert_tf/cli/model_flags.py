@@ -1,4 +1,4 @@
-"""Flags of several commands: for the files of a model, and for texts."""
+"""Flags of several commands: for the model, and for texts."""
 
 import dataclasses
 
@@ -8,26 +8,8 @@ from bert_tf.files import text_lines
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FileFlags:
-  """The files of a model if they are not in its folder."""
-
-  bert_config_file: str | None = settings.model(
-    None,
-    "The model's sizes. Default: bert_config.json next to the checkpoint.",
-    original=True,
-    reads="file",
-  )
-  vocab_file: str | None = settings.model(
-    None,
-    "The model's vocabulary. Default: vocab.txt next to the checkpoint.",
-    original=True,
-    reads="file",
-  )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelFlags(FileFlags):
-  """The model; --model replaces the other flags."""
+class ModelFlags:
+  """The model; --model replaces the flags of its files."""
 
   model: str | None = settings.model(
     None,
@@ -45,20 +27,20 @@ class ModelFlags(FileFlags):
   )
 
 
-def values(is_required: bool = False) -> dict[str, str | None]:
-  """Returns init_checkpoint, bert_config_file and vocab_file as given.
+def init_checkpoint(is_required: bool = False) -> dict[str, str | None]:
+  """Returns the value of init_checkpoint, by this name.
 
   Raises ValueError if two models are named, or none that is required.
   """
-  given = dataclasses.asdict(config_flags.build(ModelFlags))
-  model, start = given.pop("model"), given["init_checkpoint"]
+  flags = config_flags.build(ModelFlags)
+  model, start = flags.model, flags.init_checkpoint
   if model and start and model != start:
     raise ValueError(
       f"set either --model={model} or --init_checkpoint={start}."
     )
   if is_required and not (model or start):
     raise ValueError("set --model to the folder of a model.")
-  return {**given, "init_checkpoint": model or start}
+  return {"init_checkpoint": model or start}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from bert_tf.tasks.pretraining import pretraining_config
 def _run_on_records() -> None:
   from bert_tf.tasks.pretraining import pretraining
 
-  files = model_flags.values()
+  start = model_flags.init_checkpoint()
   if any(map(config_flags.is_given, ("train_hours", "train_minutes"))):
     config_flags.refuse_given(
       ("num_train_steps", "num_warmup_steps"),
@@ -35,7 +35,7 @@ def _run_on_records() -> None:
       "time",
     )
   pretraining.run(
-    config_flags.build(pretraining_config.PretrainingConfig, **files)
+    config_flags.build(pretraining_config.PretrainingConfig, **start)
   )
 
 

@@ -9,13 +9,13 @@ import json
 
 from bert_tf import settings
 from bert_tf.checkpoint import download
-from bert_tf.cli import command, model_flags
+from bert_tf.cli import command
 from bert_tf.inference.config import ModelConfig
 from bert_tf.server import config as server_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckpointConfig(model_flags.FileFlags, ModelConfig):
+class CheckpointConfig(ModelConfig):
   """Settings for serving checkpoints."""
 
   init_checkpoint: str = ""  # Set for each model.

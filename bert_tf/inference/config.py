@@ -8,7 +8,12 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from bert_tf import settings, task_registry
-from bert_tf.tasks.config import EncoderSettings, MaskedLmSettings, TaskSettings
+from bert_tf.tasks.config import (
+  EncoderSettings,
+  MaskedLmSettings,
+  ModelFileSettings,
+  TaskSettings,
+)
 from bert_tf.tasks.squad.config import SquadSettings
 
 if TYPE_CHECKING:
@@ -28,12 +33,11 @@ _shared, _encoder, _masked_lm, _squad = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelFiles:
-  """The files of a model, whose flags are in cli/model_flags.py."""
+class ModelFiles(ModelFileSettings):
+  """A model and its files."""
 
-  init_checkpoint: str  # A model's folder or a checkpoint.
-  bert_config_file: str | None = None  # None for the one beside the weights.
-  vocab_file: str | None = None  # None for the one beside the weights.
+  # A model's folder or a checkpoint. cli/model_flags.py makes its flags.
+  init_checkpoint: str
 
   def open(self, **given: Any) -> "ModelFolder":
     """Opens the model with these settings; see `ModelFolder.open`."""

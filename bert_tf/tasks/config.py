@@ -127,15 +127,33 @@ class MaskedLmSettings(TaskSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningConfig(TaskSettings):
+class ModelFileSettings:
+  """The files of a model if they are not in its folder.
+
+  A training without these and without init_checkpoint takes those of the run in
+  its output_dir.
+  """
+
+  bert_config_file: str | None = settings.model(
+    None,
+    "The model's sizes. Default: bert_config.json next to the checkpoint.",
+    original=True,
+    reads="file",
+  )
+  vocab_file: str | None = settings.model(
+    None,
+    "The model's vocabulary. Default: vocab.txt next to the checkpoint.",
+    original=True,
+    reads="file",
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningConfig(TaskSettings, ModelFileSettings):
   """Settings shared by the fine-tuning scripts."""
 
   task: ClassVar[str]  # The value of `task` in run.json.
 
-  # Files of the model. cli/model_flags.py makes their flags.
-  # Without a file or init_checkpoint, those in output_dir count.
-  bert_config_file: str | None = None
-  vocab_file: str | None = None
   do_train: bool = settings.steps(
     False, "Whether to train.", original=True, main=True
   )

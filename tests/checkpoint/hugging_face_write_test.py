@@ -37,21 +37,13 @@ def transformers():
   )
 
 
-def to_hf(tmp_path, kind, config=interop_models.CONFIG):
-  """Returns the converted folder and our model."""
-  prefix, model = interop_models.write_original(tmp_path / "in", kind, config)
-  folder = tmp_path / "hf"
-  convert.convert(ModelFolder.open(prefix), str(folder), "hf")
-  return folder, model
-
-
 def read_json(path):
   return json.loads(path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_from_pretrained_finds_all_its_files(tmp_path, kind):
-  folder, _ = to_hf(tmp_path, kind)
+  folder, _, _ = interop_models.to_hf(tmp_path, kind)
   assert {path.name for path in folder.iterdir()} == {
     *("bert_config.json", "config.json", "model.safetensors", "run.json"),
     *("tokenizer.json", "tokenizer_config.json", "vocab.txt"),
@@ -86,7 +78,7 @@ def test_settings_of_a_model_are_kept_in_both_directions(
   tmp_path, name, value, there
 ):
   config = dataclasses.replace(interop_models.CONFIG, **{name: value})
-  folder, _ = to_hf(tmp_path, "encoder", config)
+  folder, _, _ = interop_models.to_hf(tmp_path, "encoder", config)
   assert read_json(folder / "config.json")[name] == there
   back = tmp_path / "back" / "bert_model.ckpt"
   convert.convert(ModelFolder.open(str(folder)), str(back))
@@ -103,21 +95,21 @@ def test_a_folder_with_foreign_files_is_not_changed(tmp_path, name):
   # transformers would take its words before those of vocab.txt.
   (folder / name).write_text("{}")
   with pytest.raises(ValueError, match=name):
-    to_hf(tmp_path, "encoder")
+    interop_models.to_hf(tmp_path, "encoder")
   assert [path.name for path in folder.iterdir()] == [name]
 
 
 def test_the_same_model_is_written_again(tmp_path):
-  folder, _ = to_hf(tmp_path, "encoder")
+  folder, _, _ = interop_models.to_hf(tmp_path, "encoder")
   weights = (folder / "model.safetensors").read_bytes()
   (folder / "model.safetensors").write_bytes(weights[:100])
   # A killed process leaves its hidden folders.
   (folder / ".model.safetensors.tmp-bert_tf-1").mkdir()
-  to_hf(tmp_path, "encoder")
+  interop_models.to_hf(tmp_path, "encoder")
   assert not list(folder.glob(".*"))
   assert (folder / "model.safetensors").read_bytes() == weights
   with pytest.raises(ValueError, match="config.json .*`output_checkpoint`"):
-    to_hf(tmp_path, "pretraining")
+    interop_models.to_hf(tmp_path, "pretraining")
 
 
 def their_inputs(kind):
@@ -159,7 +151,7 @@ def their_outputs(model, kind):
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_transformers_computes_the_same_outputs(tmp_path, transformers, kind):
-  folder, model = to_hf(tmp_path, kind)
+  folder, _, model = interop_models.to_hf(tmp_path, kind)
   name = read_json(folder / "config.json")["architectures"][0]
   theirs, loading = getattr(transformers, name).from_pretrained(
     folder, output_loading_info=True

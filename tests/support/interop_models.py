@@ -97,12 +97,11 @@ def write_original(folder, kind, config=CONFIG):
   return prefix, model
 
 
-def to_hf(tmp_path, kind):
+def to_hf(tmp_path, kind, config=CONFIG):
   """Writes a model of a kind; returns the folder, its tensors and our model."""
-  prefix, model = write_original(tmp_path / "in", kind)
+  prefix, model = write_original(tmp_path / "in", kind, config)
   folder = tmp_path / "hf"
   convert.convert(ModelFolder.open(prefix), str(folder), "hf")
-  (folder / "run.json").unlink()
   path = folder / "model.safetensors"
   return folder, safetensors_numpy.load_file(path), model
 
@@ -110,6 +109,7 @@ def to_hf(tmp_path, kind):
 def replace_weights(folder, tensors, name="model.safetensors", **config):
   """Replaces the weights of a folder, and values of its config; None: drops."""
   (folder / "model.safetensors").unlink()
+  (folder / "run.json").unlink()
   safetensors_numpy.save_file(tensors, folder / name)
   path = folder / "config.json"
   values = {**json.loads(path.read_text()), **config}

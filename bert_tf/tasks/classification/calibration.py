@@ -5,8 +5,6 @@ is fitted to held-out data, changes no decision.
 """
 
 import numpy as np
-from scipy import optimize
-from sklearn import metrics
 
 from bert_tf.tasks import base
 
@@ -28,6 +26,9 @@ def calibrate(
   Also returns the expected calibration errors without and with it, `ece_before`
   and `ece_after`.
   """
+  # Importing them takes a moment, which a prediction can spare.
+  from scipy import optimize
+  from sklearn import metrics
 
   def mean_loss(log_temperature: float) -> float:
     softened = soften(probabilities, np.exp(log_temperature))

@@ -16,11 +16,12 @@ from bert_tf.checkpoint.run_info import LabelSpec
 from bert_tf.files import atomic, json_files, paths, tables
 from bert_tf.files.tables import BadRowError, Column
 from bert_tf.tasks.base import SplitFile
-from bert_tf.tasks.classification import processors, ranking
+from bert_tf.tasks.classification import processors
 from bert_tf.tasks.classification.config import (
   LABEL_SEPARATOR,
   ClassificationConfig,
 )
+from bert_tf.tasks.classification.metrics import RANKING_METRICS
 from bert_tf.tasks.rows import Row, hold_out_texts, labels_in
 
 SPLITS = ("train", "dev", "test")
@@ -55,7 +56,7 @@ class Source:
   # them from the training rows; () for numbers.
   labels: tuple[str, ...] | None = None
   problem_type: str = run_info.CLASSIFICATION
-  metrics: tuple[str, ...] = ()  # In addition to accuracy; of task.METRICS.
+  metrics: tuple[str, ...] = ()  # In addition to accuracy; of metrics.METRICS.
   # The least and the largest number as a label.
   number_range: tuple[float, float] = (-math.inf, math.inf)
   # Other spellings of labels.
@@ -291,7 +292,7 @@ def own_source(
     "classification": ("macro_f1",),
     "regression": ("pearson", "spearman"),
     "multilabel": ("micro_f1", "macro_f1"),
-    "ranking": ranking.METRICS,
+    "ranking": RANKING_METRICS,
   }
   files = {name: (f"{name}.{config.file_format}", name) for name in SPLITS}
   if config.data_file:

@@ -1,7 +1,6 @@
 """Fine-tuning on single texts and pairs (Devlin et al. 2019, 4.1)."""
 
 import dataclasses
-import functools
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,8 +9,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from absl import logging
-from scipy import stats
-from sklearn import metrics
 
 from bert_tf.checkpoint import run_info
 from bert_tf.checkpoint.model_folder import ModelFolder
@@ -25,30 +22,13 @@ from bert_tf.tasks.classification.config import (
   ClassificationConfig,
   ClassificationSettings,
 )
-from bert_tf.tasks.classification.ranking import score_rankings
+from bert_tf.tasks.classification.metrics import METRICS, score_rankings
 from bert_tf.tasks.classification.sources import Source
 from bert_tf.tasks.rows import Answer, Results, Row
 from bert_tf.tasks.setup import Setup
 from bert_tf.training import progress, results
 
 Rows = Sequence[Row]
-
-
-def _f1(labels: np.ndarray, predicted: np.ndarray, average: str) -> float:
-  # scikit-learn takes a single label of a multi-label task for two classes.
-  average = "binary" if labels.shape[1:] == (1,) else average
-  return metrics.f1_score(labels, predicted, average=average, zero_division=0)
-
-
-# Metrics by name. Each takes true and predicted labels as `label_ids`.
-METRICS = {
-  "f1": functools.partial(_f1, average="binary"),
-  "macro_f1": functools.partial(_f1, average="macro"),
-  "micro_f1": functools.partial(_f1, average="micro"),
-  "matthews_correlation": metrics.matthews_corrcoef,
-  "pearson": lambda a, b: stats.pearsonr(a, b).statistic,
-  "spearman": lambda a, b: stats.spearmanr(a, b).statistic,
-}
 
 
 def open_source(
@@ -381,6 +361,8 @@ class ClassificationTask(base.Task[ClassificationSettings]):
       objects.append({n: v for n, v in value.items() if v not in (None, {})})
     names = self._spec.labels
     if 2 <= len(names) <= 100 and all("true_label" in x for x in objects):
+      from sklearn import metrics
+
       report = metrics.classification_report(
         *self._compare(rows, answers),
         labels=np.arange(len(names)),

@@ -18,8 +18,8 @@ from bert_tf.model import heads, losses
 from bert_tf.model.losses import cross_entropy
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
+from bert_tf.tasks.classification.metrics import METRICS
 from bert_tf.tasks.classification.sources import Source
-from bert_tf.tasks.classification.task import METRICS
 from bert_tf.tasks.config import EncoderSettings
 from bert_tf.tasks.rows import Answer, Results, Row, hold_out_texts
 

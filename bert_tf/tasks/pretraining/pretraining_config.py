@@ -7,26 +7,25 @@ from absl import logging
 
 from bert_tf import settings
 from bert_tf.data.pretraining.masking import MaskingConfig
+from bert_tf.tasks.config import ModelFileSettings
 from bert_tf.training.config import PretrainingTrainConfig
 
 RANDOM, NEIGHBOURS = INITIAL_VALUES = ("random", "neighbours")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingConfig(MaskingConfig):
+class PretrainingConfig(MaskingConfig, ModelFileSettings):
   """Settings of `run_pretraining.py`.
 
   Those of masking are for unmasked records, which are masked while they are
-  read; of masked records, max_predictions_per_seq is the number of positions.
+  read; of masked records, max_predictions_per_seq is the number of positions,
+  and the size of vocab_file is compared with the config's.
   """
 
   task: ClassVar[str] = "pretraining"  # As in run.json.
   do_predict: ClassVar[bool] = False
   group_by_length: ClassVar[bool] = False
 
-  # Its flag is made by cli/model_flags.py. Without one and without
-  # init_checkpoint, the config in output_dir counts.
-  bert_config_file: str | None = None
   input_file: str = settings.data(
     help="The TFRecord files or globs, comma-separated.",
     original=True,
@@ -64,9 +63,6 @@ class PretrainingConfig(MaskingConfig):
   eval_input_file: str | None = settings.evaluation(
     None, "The TFRecords to evaluate on. Default: input_file."
   )
-  # Vocabulary of the records. Required to mask unmasked records; otherwise
-  # optional, to check its size against the config's.
-  vocab_file: str | None = None
   no_nsp: bool = settings.training(
     False, "Whether to train without the next-sentence loss."
   )

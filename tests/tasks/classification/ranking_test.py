@@ -9,7 +9,7 @@ from sklearn import metrics
 
 import bert_tf
 from bert_tf.checkpoint import model_folder
-from bert_tf.tasks.classification.ranking import score_rankings
+from bert_tf.tasks.classification.metrics import score_rankings
 from tests.support import runs, serving_client, tiny_models
 
 WORDS = "hotel star city river light famous north south water music".split()

@@ -14,8 +14,8 @@ from bert_tf.files import atomic
 from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import glue
 from bert_tf.tasks.classification.config import ClassificationSettings
+from bert_tf.tasks.classification.metrics import METRICS
 from bert_tf.tasks.classification.task import (
-  METRICS,
   ClassificationTask,
   to_answer,
 )
