@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from bert_tf.files import tables
@@ -140,6 +141,12 @@ class EncoderTask(base.Task[EncoderSettings]):
     if "label_scores" in features:
       cosines = ops.sum(vectors[:, 0] * vectors[:, 1], axis=-1)
       return ops.square(cosines - features["label_scores"][:, 0]), None
+    context = tf.distribute.get_replica_context()
+    if context and context.num_replicas_in_sync > 1:
+      raise ValueError(
+        "Without `score_column`, the texts of a whole batch are compared with "
+        "each other, which one device has to do. Set `distribution=one`."
+      )
     ids = features["input_ids"]  # [B, C, F]
     first_ids, texts, partners = ids[:, 0], vectors[:, 0], vectors[:, 1]
     # All second texts of the batch, and then all negatives.

@@ -5,6 +5,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_tf
 from bert_tf.checkpoint import sentence_transformers
@@ -54,6 +55,18 @@ def test_the_loss_is_the_softmax_over_the_texts_of_a_batch(
     expected = (expected + softmax_loss(5 * unit[:, 1] @ unit[:, 0].T)) / 2
   total, weight = sums.losses["vector_loss"]
   assert float(total / weight) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_part_of_the_batch_is_refused(monkeypatch):
+  context = types.SimpleNamespace(num_replicas_in_sync=2)
+  monkeypatch.setattr(tf.distribute, "get_replica_context", lambda: context)
+  hidden = np.ones((4, 2, 6, 8), np.float32)
+  ids = np.ones(hidden.shape[:3], np.int32)
+  with pytest.raises(ValueError, match="distribution"):
+    make_task().compute_losses(
+      types.SimpleNamespace(sequence_output=hidden),
+      {"input_ids": ids, "input_mask": ids},
+    )
 
 
 def test_with_scores_the_loss_is_the_squared_error_of_the_cosine():
