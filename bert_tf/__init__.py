@@ -99,7 +99,10 @@ def __getattr__(name: str) -> Any:
   if name not in _MODULES:
     rest = re.sub(r"^(TF)?(Bert|Auto)(Model(?=For))?|Fast$", "", name)
     hint = f"; use bert_tf.{_HERE[rest]}" if rest in _HERE else ""
-    raise AttributeError(f"bert_tf has no {name!r}{hint}")
+    # `from bert_tf import TFBertModel` would replace the message of an
+    # AttributeError. `pipeline` is a folder that Python looks for after one.
+    error = ImportError if hint and name != "pipeline" else AttributeError
+    raise error(f"bert_tf has no {name!r}{hint}")
   backend.check_tensorflow()
   # Python would collect garbage several times while TensorFlow is imported,
   # which takes half a second and frees nothing.

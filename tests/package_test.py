@@ -32,8 +32,11 @@ def test_public_names_exist_and_are_listed(name):
   ],
 )
 def test_an_unknown_name_is_answered_by_ours(name, here):
-  with pytest.raises(AttributeError, match=f"{name}'{here}$"):
+  with pytest.raises((AttributeError, ImportError), match=f"{name}'{here}$"):
     getattr(bert_tf, name)
+  if here:
+    with pytest.raises(ImportError, match=f"{name}'{here}$"):
+      exec(f"from bert_tf import {name}")
 
 
 def test_importing_the_package_imports_no_heavy_package():

@@ -177,6 +177,7 @@ def download(name: str, base_url: str | None = None) -> str:
     raise ValueError(
       f"{name} is unknown; `bert-tf download` lists all names. Hugging Face's "
       f"models are {HUGGING_FACE}OWNER/NAME."
+      f"{messages.did_you_mean(name, [each.name for each in list_sources()])}"
     )
   folder = get_folder(source)
   if is_downloaded(source):

@@ -156,10 +156,12 @@ class ModelFolder:
     models = heads.list_model_classes(saved_task)
     tasks = [m.task for m in models if self._has_head(m.task)]
     if self.task and not self._has_head(self.task):
-      raise ValueError(
-        f"{self.weights} has no head for {self.task}. It has "
-        f"{' and '.join(tasks) or 'none: its head has to be trained first'}."
-      )
+      advice = "Set `output_dir` to train one."
+      if tasks:
+        advice = f"It has {' and '.join(tasks)}."
+      elif self.task == task_registry.PRETRAINING.name:
+        advice = "Take a pre-trained model, which can predict masked words."
+      raise ValueError(f"{self.weights} has no head for {self.task}. {advice}")
     task = self.task or saved_task
     if task and self._has_head(task):
       return task

@@ -108,6 +108,11 @@ class SentenceScorer(RowModel):
     **settings: Any,
   ) -> None:
     files = open_model(model, **settings)
+    if not any(name.startswith("cls/predictions") for name in files.shapes):
+      raise ValueError(
+        f"{files.weights} cannot predict masked words. Take a pre-trained "
+        "model that can."
+      )
     bert_config = files.config
     bert_config.check_bidirectional(files.config_file)
     masking.check_special_tokens(files.vocab, files.needed_vocab())

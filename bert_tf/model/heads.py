@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import keras
+from absl import logging
 from keras import ops
 
 from bert_tf import modeling, task_registry
@@ -262,17 +263,18 @@ class HeadModel(PretrainedModel):
     from bert_tf.checkpoint.model_folder import ModelFolder
 
     files = ModelFolder.open(os.fspath(folder))
+    saved_task = files.saved.task if files.saved else cls.task
+    pre_trained = (task_registry.PRETRAINING.name, task_registry.ENCODER.name)
+    if saved_task not in (cls.task, *pre_trained) and not encoder_only:
+      raise ValueError(
+        f"{files.weights} has the head of another task: {saved_task}, not "
+        f"{cls.task}; set `encoder_only` to start a new one."
+      )
     arguments: dict[str, Any] = {"dtype": dtype}
     if issubclass(cls, _LabelModel):
       [num_saved] = files.shapes.get("output_bias", (None,))
       if encoder_only:
         num_saved = None
-      if num_saved and files.saved and files.saved.task != cls.task:
-        raise ValueError(
-          f"{files.weights} has the head of another task: {files.saved.task}, "
-          f"not {cls.task}; set `encoder_only` and `num_labels` to start a new "
-          "one."
-        )
       arguments["num_labels"] = num_labels = num_labels or num_saved
       if not num_labels:
         raise ValueError(f"set `num_labels` for the new {cls.task} head.")
@@ -284,6 +286,12 @@ class HeadModel(PretrainedModel):
     model = cls(files.config, **arguments)
     names = {name for head in cls.heads for name in head.shapes}
     is_new = encoder_only or not names & set(files.shapes)
+    if is_new and not (encoder_only or num_labels):
+      logging.warning(
+        "%s has no head for %s, so the new one is random until it is trained.",
+        files.weights,
+        cls.task,
+      )
     files.load(model, prefix="bert/" if is_new else "")
     model.set_preprocessor(files)
     return model

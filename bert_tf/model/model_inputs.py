@@ -162,8 +162,9 @@ def check_features(
   for name, value in features.items():
     if name not in _INPUTS and not name.startswith(_LABELS):
       raise ValueError(
-        f"the model reads {', '.join(_INPUTS)}, but no {name}. The name of a "
-        "label begins with label_."
+        f"the model reads {', '.join(_INPUTS)}, but no {name} (transformers' "
+        "attention_mask and token_type_ids are input_mask and segment_ids "
+        "here). The name of a label begins with label_."
       )
     is_array = isinstance(value, list | tuple | np.ndarray)
     tensors[name] = ops.convert_to_tensor(value) if is_array else value

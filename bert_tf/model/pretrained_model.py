@@ -31,6 +31,11 @@ def _taking_texts(method: Callable) -> Callable:
       values.setdefault("shuffle", False)  # Keras warns that it cannot.
     if isinstance(values.get("y"), list):
       values["y"] = np.array(values["y"])
+      if values["y"].dtype.kind == "U":
+        raise ValueError(
+          f"labels are numbers, not {values['y'].flat[0]!r}; give the index of "
+          "each label, and the names to `save_pretrained`."
+        )
     data = values.get("validation_data")
     if isinstance(data, tuple):
       inputs, *labels = data
@@ -139,6 +144,8 @@ class PretrainedModel(keras.Model):
         "this model takes ids, because it has no `preprocessor`. "
         "`from_pretrained` makes one if the folder has a vocabulary."
       )
+    length = self.preprocessor.max_seq_length
+    self.config.check_lengths(length, "the model's config")
     settings = self.run.settings if self.run else None
     long_text = getattr(settings, "long_text", "truncate")
     if long_text != "truncate" and self.run.task == self.task:

@@ -64,7 +64,7 @@ class TrainConfig(ComputeConfig):
     32, "The size of a training batch.", minimum=1, original=True, main=True
   )
   learning_rate: float = settings.training(
-    5e-5, "The peak learning rate.", original=True, main=True
+    5e-5, "The peak learning rate.", original=True, main=True, minimum=0.0
   )
   # Settings of pre-training. Fine-tuning computes its steps from the data.
   num_train_steps: int = 100000

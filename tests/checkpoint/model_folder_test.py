@@ -103,9 +103,17 @@ def test_the_encoder_comes_without_the_head(folders, tmp_path):
   assert len(extractor.encode(["the", "of"])) == 2
 
 
+def test_two_texts_are_no_row_of_a_model_for_single_texts(folders):
+  model = bert_tf.load(folders["run"])
+  assert len(model.predict(["the", "of"])) == 2
+  with pytest.raises(ValueError, match="two texts.*list of texts"):
+    model.predict(("the", "of"))
+
+
 def test_a_head_of_another_task_or_size_is_refused(folders, tmp_path):
-  with pytest.raises(ValueError, match="of another task: classification"):
-    bert_tf.TokenModel.from_pretrained(folders["hf"])
+  for kind in (bert_tf.TokenModel, bert_tf.SpanModel, bert_tf.PretrainingModel):
+    with pytest.raises(ValueError, match="of another task: classification"):
+      kind.from_pretrained(folders["hf"])
   with pytest.raises(ValueError, match="3 labels, not 2.*`encoder_only`"):
     bert_tf.ClassifierModel.from_pretrained(folders["hf"], num_labels=2)
   for number, kind in ((2, bert_tf.ClassifierModel), (3, bert_tf.TokenModel)):

@@ -261,6 +261,11 @@ def test_texts_that_a_model_cannot_take_are_refused(model, tmp_path):
   windows = bert_tf.ClassifierModel.from_pretrained(tmp_path / "folder")
   with pytest.raises(ValueError, match="windows.*bert_tf.Classifier"):
     windows.predict(TEXTS)
+  with pytest.raises(ValueError, match="labels are numbers, not 'good'"):
+    model.fit(TEXTS, ["good"] * len(TEXTS))
+  model.preprocessor.max_seq_length = 9999
+  with pytest.raises(ValueError, match="9999 exceeds max_position_embeddings"):
+    model.predict(TEXTS)
   model.preprocessor = None
   with pytest.raises(ValueError, match="preprocessor"):
     model.predict(TEXTS)

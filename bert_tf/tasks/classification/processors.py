@@ -48,19 +48,24 @@ class DataProcessor:
 
   def get_train_examples(self, data_dir: str) -> list[InputExample]:
     """Returns the examples to train on."""
-    raise NotImplementedError
+    raise self._missing("get_train_examples")
 
   def get_dev_examples(self, data_dir: str) -> list[InputExample]:
     """Returns the examples to evaluate on."""
-    raise NotImplementedError
+    raise self._missing("get_dev_examples")
 
   def get_test_examples(self, data_dir: str) -> list[InputExample]:
     """Returns the examples to predict."""
-    raise NotImplementedError
+    raise self._missing("get_test_examples")
 
   def get_labels(self) -> list[str]:
     """Returns the labels, in the order of their ids."""
-    raise NotImplementedError
+    raise self._missing("get_labels")
+
+  def _missing(self, name: str) -> ValueError:
+    return ValueError(
+      f"{type(self).__name__} has no {name}, which this step needs."
+    )
 
   @classmethod
   def _read_tsv(
@@ -82,6 +87,6 @@ def load_processor(processor: str) -> DataProcessor:
     return getattr(importlib.import_module(name), class_name)()
   except (ImportError, AttributeError, ValueError) as error:
     raise ValueError(
-      f"processor {processor!r} is not of the form MODULE:CLASS, such as "
-      f"my_module:MyProcessor: {error}."
+      f"cannot import processor {processor!r}, whose form is MODULE:CLASS: "
+      f"{error}."
     ) from error

@@ -151,7 +151,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     problem_type = self.source.problem_type
     if len(labels) < (2 if problem_type == run_info.CLASSIFICATION else 1):
       raise ValueError(
-        f"{source} has too few different labels ({', '.join(labels)}). Is "
+        f"all labels are the same in {source}: {', '.join(labels)}. Is "
         "`label_column` right?"
       )
     return LabelSpec(self.source.name, problem_type, labels)
@@ -171,6 +171,11 @@ class ClassificationTask(base.Task[ClassificationSettings]):
         continue
       parts: list[Sequence[int]] = [ids_a]
       if "text_b" in row:
+        if self.settings.is_pair is False:
+          raise ValueError(
+            "a row has two texts, but the model was trained on single ones. "
+            "Several rows are a list of texts."
+          )
         ids_b = tokenize(row["text_b"])
       else:
         parts = cut_windows(ids_a, room, self.settings.long_text)

@@ -46,6 +46,9 @@ class Unknown(Reviews):
   def get_labels(self):
     return ["good", "so-so"]
 
+class Unfinished(DataProcessor):
+  pass
+
 class Empty(Reviews):
   def _examples(self, data_dir, split):
     return []
@@ -106,6 +109,7 @@ def test_labels_may_be_numbers_and_a_second_text_empty(make, monkeypatch):
     ("reviews:Labels", "('good', 'good')"),
     ("reviews:Unknown", "train-1: label 'bad'"),
     ("reviews:Empty", "no example"),
+    ("reviews:Unfinished", "Unfinished has no get_labels"),
   ],
 )
 def test_a_bad_processor_is_named(make, processor, expected):
