@@ -33,7 +33,7 @@ def _taking_texts(method: Callable) -> Callable:
       values["y"] = np.array(values["y"])
       if values["y"].dtype.kind == "U":
         raise ValueError(
-          f"labels are numbers, not {values['y'].flat[0]!r}; give the index of "
+          f"labels are numbers, not {str(values['y'].flat[0])!r}; give the index of "
           "each label, and the names to `save_pretrained`."
         )
     data = values.get("validation_data")

@@ -93,7 +93,7 @@ def test_what_cannot_be_scored_is_named(scorer, texts, message):
 
 def test_models_without_masked_words_are_refused(tmp_path):
   folder = str(tiny_models.write_classifier(tmp_path / "run"))
-  with pytest.raises(ValueError, match="cls/predictions"):
+  with pytest.raises(ValueError, match="masked words"):
     bert_tf.SentenceScorer(folder)
   config_file = tmp_path / "run" / "bert_config.json"
   sizes = json.loads(config_file.read_text())
