@@ -108,13 +108,13 @@ class SentenceScorer(RowModel):
     **settings: Any,
   ) -> None:
     files = open_model(model, **settings)
+    bert_config = files.config
+    bert_config.check_bidirectional(files.config_file)
     if not any(name.startswith("cls/predictions") for name in files.shapes):
       raise ValueError(
         f"{files.weights} cannot predict masked words. Take a pre-trained "
         "model that can."
       )
-    bert_config = files.config
-    bert_config.check_bidirectional(files.config_file)
     masking.check_special_tokens(files.vocab, files.needed_vocab())
     length = bert_config.max_position_embeddings
     task = _ScoringTask(

@@ -32,9 +32,10 @@ def _taking_texts(method: Callable) -> Callable:
     if isinstance(values.get("y"), list):
       values["y"] = np.array(values["y"])
       if values["y"].dtype.kind == "U":
+        label = str(values["y"].flat[0])
         raise ValueError(
-          f"labels are numbers, not {str(values['y'].flat[0])!r}; give the index of "
-          "each label, and the names to `save_pretrained`."
+          f"labels are numbers, not {label!r}; give the index of each label, "
+          "and the names to `save_pretrained`."
         )
     data = values.get("validation_data")
     if isinstance(data, tuple):
