@@ -126,17 +126,7 @@ class Source:
   ) -> str | float | list[str]:
     """Parses a cell or a Python value; raises BadRowError if it is no label."""
     if self.problem_type in run_info.NUMBERS:
-      low, high = self.number_range
-      try:  # Other types, such as NumPy's datetime64, are not numbers.
-        is_real = isinstance(value, str | numbers.Real)
-        number = float(value) if is_real else math.nan
-      except ValueError:
-        number = math.nan
-      if not (math.isfinite(number) and low <= number <= high):
-        raise BadRowError(
-          f"label {value!r} is not a number from {low} to {high}"
-        )
-      return number
+      return read_number(value, *self.number_range)
     if self.problem_type == run_info.CLASSIFICATION:
       return self._read_name(value, labels)
     if isinstance(value, str):
@@ -215,10 +205,11 @@ class DataFileSource(Source):
           f"{split['num_rows']}. Choose another `output_dir` for other data."
         )
     else:
-      dev = choose_dev_rows(rows, fraction, seed) if fraction else []
       if self.problem_type == run_info.RANKING:
         texts = hold_out_texts(rows, fraction)
         dev = [i for i in texts if rows[i].get("label") is not None]
+      else:
+        dev = choose_dev_rows(rows, fraction, seed) if fraction else []
       split = {
         "data_file": path,
         "num_rows": len(rows),
@@ -333,6 +324,18 @@ def processor_source(config: ClassificationConfig) -> ProcessorSource:
     data_dir=str(config.data_dir),
     processor=processor,
   )
+
+
+def read_number(value: Any, low: float, high: float) -> float:
+  """Parses a label from low to high; raises BadRowError if it is none."""
+  try:  # Other types, such as NumPy's datetime64, are not numbers.
+    is_real = isinstance(value, str | numbers.Real)
+    number = float(value) if is_real else math.nan
+  except ValueError:
+    number = math.nan
+  if not (math.isfinite(number) and low <= number <= high):
+    raise BadRowError(f"label {value!r} is not a number from {low} to {high}")
+  return number
 
 
 def choose_dev_rows(

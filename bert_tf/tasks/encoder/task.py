@@ -20,7 +20,7 @@ from bert_tf.model.losses import cross_entropy
 from bert_tf.model.tensor import Tensor
 from bert_tf.tasks import base
 from bert_tf.tasks.classification.metrics import METRICS
-from bert_tf.tasks.classification.sources import Source
+from bert_tf.tasks.classification.sources import read_number
 from bert_tf.tasks.config import EncoderSettings
 from bert_tf.tasks.rows import Answer, Results, Row, hold_out_texts
 
@@ -102,10 +102,7 @@ class EncoderTask(base.Task[EncoderSettings]):
     if label is None:
       return row
     largest = self.config.max_score
-    limits = (-largest, largest)
-    source = Source(problem_type="regression", number_range=limits)
-    score: Any = source.read_label(label, None)
-    return {**row, "label": score / largest}
+    return {**row, "label": read_number(label, -largest, largest) / largest}
 
   def infer(self, rows: Sequence[Row], source: str) -> "EncoderTask":
     """Returns the task for pairs with scores if these rows in memory are so."""
