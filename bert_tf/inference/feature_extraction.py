@@ -36,11 +36,12 @@ class TextFeatures:
   vectors: np.ndarray  # float32 [K, F, D]; [K, D] if pooled.
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _FeatureTask(base.Task[EncoderSettings]):
-  """Answers a text or a pair with its TextFeatures.
+  """Answers a text or a pair with its TextFeatures."""
 
-  `config` has the layers and the pooling.
-  """
+  layers: Sequence[int]
+  pooling: str
 
   name = "encoder"
   fields = ("text", "text_b")
@@ -58,13 +59,12 @@ class _FeatureTask(base.Task[EncoderSettings]):
   ) -> Any:
     """Returns the TextFeatures."""
     [sequence], [output] = inputs.sequences, outputs
-    layers, pooling = self.config
     ids = sequence.input_ids
     tokens = self.tokenizer.convert_ids_to_tokens(ids)
     if (vectors := output.get("layers")) is None:
       # A file of ONNX or LiteRT gives the last layer only.
-      vectors = np.stack([output["sequence_output"]] * len(layers))
-    pooled = pool_vectors(vectors[:, : len(ids)], pooling)
+      vectors = np.stack([output["sequence_output"]] * len(self.layers))
+    pooled = pool_vectors(vectors[:, : len(ids)], self.pooling)
     # Copies, so that features of a text do not keep its batch in memory.
     return TextFeatures(tuple(tokens), pooled.copy())
 
@@ -133,7 +133,10 @@ class FeatureExtractor(RowModel):
         )
     tokenizer = files.tokenizer
     task = _FeatureTask(
-      tokenizer=tokenizer, settings=files.settings, config=(layers, pooling)
+      tokenizer=tokenizer,
+      settings=files.settings,
+      layers=layers,
+      pooling=pooling,
     )
     self._vectors = EncoderTask(tokenizer=tokenizer, settings=files.settings)
     function: ids_functions.IdsFunction
