@@ -110,7 +110,7 @@ class SentenceScorer(RowModel):
     files = open_model(model, **settings)
     bert_config = files.config
     bert_config.check_bidirectional(files.config_file)
-    if not any(name.startswith("cls/predictions") for name in files.shapes):
+    if heads.MASKED_LM not in files.heads:
       raise ValueError(
         f"{files.weights} cannot predict masked words. Take a pre-trained "
         "model that can."

@@ -189,7 +189,7 @@ class ClassificationTask(base.Task[ClassificationSettings]):
     if not (files := self.teacher):
       return rows
     task = ClassificationTask(
-      tokenizer=files.make_tokenizer(files.case),
+      tokenizer=files.tokenizer,
       settings=files.settings,
       labels=files.labels,
     )
