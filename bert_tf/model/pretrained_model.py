@@ -29,24 +29,34 @@ def _taking_texts(method: Callable) -> Callable:
     values["x"] = model.prepare_inputs(values.get("x"))
     if method is keras.Model.fit and isinstance(values["x"], tf.data.Dataset):
       values.setdefault("shuffle", False)  # Keras warns that it cannot.
-    if isinstance(values.get("y"), list):
-      values["y"] = np.array(values["y"])
-      if values["y"].dtype.kind == "U":
-        label = str(values["y"].flat[0])
-        raise ValueError(
-          f"labels are numbers, not {label!r}; give the index of each label, "
-          "and the names to `save_pretrained`."
-        )
+    if "y" in values:
+      values["y"] = _to_labels(values["y"])
     data = values.get("validation_data")
     if isinstance(data, tuple):
       inputs, *labels = data
-      labels = [np.array(y) if isinstance(y, list) else y for y in labels]
-      values["validation_data"] = (model.prepare_inputs(inputs), *labels)
+      values["validation_data"] = (
+        model.prepare_inputs(inputs),
+        *map(_to_labels, labels),
+      )
     elif data is not None:
       values["validation_data"] = model.prepare_inputs(data)
     return method(*bound.args, **bound.kwargs)
 
   return prepared
+
+
+def _to_labels(labels: Any) -> Any:
+  """Returns an array for a list of labels; others stay as they are."""
+  if not isinstance(labels, list):
+    return labels
+  array = np.array(labels)
+  if array.dtype.kind == "U":
+    label = str(array.flat[0])
+    raise ValueError(
+      f"labels are numbers, not {label!r}; give the index of each label, and "
+      "the names to `save_pretrained`."
+    )
+  return array
 
 
 class PretrainedModel(keras.Model):
